@@ -15,11 +15,7 @@ pub struct Attempt {
 impl Attempt {
     /// An attempt on the record `id` with the request's fingerprint, by a fresh `owner`.
     pub const fn new(id: RecordId, fingerprint: Fingerprint, owner: Owner) -> Self {
-        Self {
-            id,
-            fingerprint,
-            owner,
-        }
+        Self { id, fingerprint, owner }
     }
 
     /// The record this attempt is about.

@@ -73,14 +73,8 @@ fn abandoned(record: &Record, attempt: &Attempt, policy: &Policy, now: Timestamp
         OnAbandoned::Reexecute => next_lease(record, attempt, policy, now),
         OnAbandoned::Hold => Decision::read(Claim::Unknown),
         OnAbandoned::Fail => Decision {
-            claim: Claim::Replay {
-                settlement: Settlement::Abandoned,
-                expires: record.expires,
-            },
-            write: Some(Record {
-                state: State::Settled(Settlement::Abandoned),
-                ..record.clone()
-            }),
+            claim: Claim::Replay { settlement: Settlement::Abandoned, expires: record.expires },
+            write: Some(Record { state: State::Settled(Settlement::Abandoned), ..record.clone() }),
         },
     }
 }
@@ -118,10 +112,7 @@ fn lease(
         owner: attempt.owner(),
         state: State::Leased { until },
     };
-    Decision {
-        claim: Claim::Execute(record.grant(attempt.id(), until)),
-        write: Some(record),
-    }
+    Decision { claim: Claim::Execute(record.grant(attempt.id(), until)), write: Some(record) }
 }
 
 // === impl Decision ===

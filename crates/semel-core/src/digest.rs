@@ -42,17 +42,11 @@ mod tests {
     #[test]
     fn parts_are_told_apart_by_their_lengths() {
         let hash = |parts: &[&str]| {
-            parts
-                .iter()
-                .fold(PartsHasher::new("t"), |h, p| h.part(p.as_bytes()))
-                .finish()
+            parts.iter().fold(PartsHasher::new("t"), |h, p| h.part(p.as_bytes())).finish()
         };
         assert_ne!(hash(&["ab", "c"]), hash(&["a", "bc"]));
         assert_ne!(hash(&["ab"]), hash(&["ab", ""]));
-        assert_ne!(
-            PartsHasher::new("a").finish(),
-            PartsHasher::new("b").finish()
-        );
+        assert_ne!(PartsHasher::new("a").finish(), PartsHasher::new("b").finish());
     }
 
     #[test]

@@ -105,10 +105,7 @@ pub fn release(record: Option<&Record>, lease: &Lease, how: Release, now: Timest
         Release::Hold => State::Held,
     };
     match &record.state {
-        State::Leased { .. } => Transition::Write(Record {
-            state: released,
-            ..record.clone()
-        }),
+        State::Leased { .. } => Transition::Write(Record { state: released, ..record.clone() }),
         state if *state == released => Transition::Already,
         State::Held | State::Released => Transition::Refused(Refusal::Superseded),
         State::Settled(settlement) => Transition::Refused(settled(record, settlement)),
@@ -135,10 +132,7 @@ fn current<'r>(
 }
 
 fn settled(record: &Record, settlement: &Settlement) -> Refusal {
-    Refusal::Settled {
-        settlement: settlement.clone(),
-        expires: record.expires,
-    }
+    Refusal::Settled { settlement: settlement.clone(), expires: record.expires }
 }
 
 #[cfg(test)]

@@ -14,10 +14,11 @@ impl Fingerprint {
     where
         V: AsRef<[u8]>,
     {
-        let hasher = parts.into_iter().fold(
-            PartsHasher::new("semel fingerprint 1"),
-            |hasher, (name, value)| hasher.part(name.as_bytes()).part(value.as_ref()),
-        );
+        let hasher = parts
+            .into_iter()
+            .fold(PartsHasher::new("semel fingerprint 1"), |hasher, (name, value)| {
+                hasher.part(name.as_bytes()).part(value.as_ref())
+            });
         Self(hasher.finish())
     }
 

@@ -95,10 +95,7 @@ pub enum KeyError {
 
 impl Default for KeyLimits {
     fn default() -> Self {
-        Self {
-            max_len: 128,
-            format: KeyFormat::Any,
-        }
+        Self { max_len: 128, format: KeyFormat::Any }
     }
 }
 
@@ -126,13 +123,8 @@ impl Key {
         bytes[6] = bytes[6] & 0x0f | 0x40;
         bytes[8] = bytes[8] & 0x3f | 0x80;
         let digits = hex(&bytes);
-        let groups = [
-            &digits[..8],
-            &digits[8..12],
-            &digits[12..16],
-            &digits[16..20],
-            &digits[20..],
-        ];
+        let groups =
+            [&digits[..8], &digits[8..12], &digits[12..16], &digits[16..20], &digits[20..]];
         Self(groups.join("-").into_boxed_str())
     }
 
@@ -179,24 +171,15 @@ impl Key {
             return Err(KeyError::BadCharacter { at });
         }
         if text.len() > max_len {
-            return Err(KeyError::TooLong {
-                len: text.len(),
-                max_len,
-            });
+            return Err(KeyError::TooLong { len: text.len(), max_len });
         }
         let is_uuid = is_uuid(&text);
         if limits.format == KeyFormat::Uuid && !is_uuid {
             return Err(KeyError::NotUuid);
         }
-        let text = if is_uuid {
-            text.to_ascii_lowercase()
-        } else {
-            text
-        };
+        let text = if is_uuid { text.to_ascii_lowercase() } else { text };
         // Only ASCII is left, which is UTF-8.
-        Ok(Self(
-            String::from_utf8_lossy(&text).into_owned().into_boxed_str(),
-        ))
+        Ok(Self(String::from_utf8_lossy(&text).into_owned().into_boxed_str()))
     }
 }
 
@@ -238,9 +221,7 @@ fn is_uuid(text: &[u8]) -> bool {
 
 impl TimeWindow {
     fn width_millis(self) -> u64 {
-        u64::try_from(self.width.as_millis())
-            .unwrap_or(u64::MAX)
-            .max(1)
+        u64::try_from(self.width.as_millis()).unwrap_or(u64::MAX).max(1)
     }
 
     fn number(self) -> u64 {

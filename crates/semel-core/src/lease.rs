@@ -31,14 +31,7 @@ impl Lease {
         until: Timestamp,
         expires: Timestamp,
     ) -> Self {
-        Self {
-            id,
-            fingerprint,
-            fence,
-            owner,
-            until,
-            expires,
-        }
+        Self { id, fingerprint, fence, owner, until, expires }
     }
 
     /// The record it is a lease of.

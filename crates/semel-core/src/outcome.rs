@@ -55,10 +55,7 @@ impl Settlement {
 impl Reply {
     /// A reply of these bytes.
     pub fn new(bytes: impl Into<Bytes>) -> Self {
-        Self {
-            bytes: bytes.into(),
-            result: None,
-        }
+        Self { bytes: bytes.into(), result: None }
     }
 
     /// The same reply, naming what was made.
@@ -88,9 +85,7 @@ impl ResultId {
     /// The id, or `None` if it is empty or longer than [`MAX_LEN`](Self::MAX_LEN).
     pub fn new(text: impl Into<Box<str>>) -> Option<Self> {
         let text = text.into();
-        (1..=Self::MAX_LEN)
-            .contains(&text.len())
-            .then_some(Self(text))
+        (1..=Self::MAX_LEN).contains(&text.len()).then_some(Self(text))
     }
 
     /// The text of the id.

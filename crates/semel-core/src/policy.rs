@@ -101,16 +101,16 @@ impl Policy {
     /// The shortest lease accepted.
     pub const LEASE_MIN: Duration = Duration::from_millis(10);
     /// The longest retention accepted: ten years.
-    pub const TTL_MAX: Duration = Duration::from_secs(10 * 365 * 24 * 3_600);
+    pub const TTL_MAX: Duration = Duration::from_hours(10 * 365 * 24);
     /// The longest wait accepted: an hour.
-    pub const WAIT_MAX: Duration = Duration::from_secs(3_600);
+    pub const WAIT_MAX: Duration = Duration::from_hours(1);
 
     /// Starts from the defaults: a lease of 30 s, a retention of 24 h, conflict, reexecute,
     /// release, closed.
     pub fn builder() -> PolicyBuilder {
         PolicyBuilder(Self {
             lease: Duration::from_secs(30),
-            ttl: Duration::from_secs(24 * 3_600),
+            ttl: Duration::from_hours(24),
             in_flight: InFlight::default(),
             on_abandoned: OnAbandoned::default(),
             on_unknown: OnUnknown::default(),
@@ -154,10 +154,7 @@ impl Policy {
             faults.push(PolicyFault::LeaseTooShort(self.lease));
         }
         if self.lease >= self.ttl {
-            faults.push(PolicyFault::LeaseNotShorterThanTtl {
-                lease: self.lease,
-                ttl: self.ttl,
-            });
+            faults.push(PolicyFault::LeaseNotShorterThanTtl { lease: self.lease, ttl: self.ttl });
         }
         if self.ttl > Self::TTL_MAX {
             faults.push(PolicyFault::TtlTooLong(self.ttl));
@@ -225,11 +222,7 @@ impl PolicyBuilder {
     /// The policy, or everything that is wrong with it.
     pub fn build(self) -> Result<Policy, PolicyError> {
         let faults = self.0.faults();
-        if faults.is_empty() {
-            Ok(self.0)
-        } else {
-            Err(PolicyError { faults })
-        }
+        if faults.is_empty() { Ok(self.0) } else { Err(PolicyError { faults }) }
     }
 }
 
@@ -242,7 +235,7 @@ mod tests {
         let policy = Policy::builder().build().unwrap();
         assert_eq!(policy, Policy::default());
         assert_eq!(policy.lease(), Duration::from_secs(30));
-        assert_eq!(policy.ttl(), Duration::from_secs(86_400));
+        assert_eq!(policy.ttl(), Duration::from_hours(24));
         assert_eq!(policy.in_flight(), InFlight::Conflict);
         assert_eq!(policy.on_abandoned(), OnAbandoned::Reexecute);
         assert_eq!(policy.on_unknown(), OnUnknown::Release);
@@ -262,10 +255,7 @@ mod tests {
             error.faults,
             [
                 PolicyFault::LeaseTooShort(zero),
-                PolicyFault::LeaseNotShorterThanTtl {
-                    lease: zero,
-                    ttl: zero
-                },
+                PolicyFault::LeaseNotShorterThanTtl { lease: zero, ttl: zero },
                 PolicyFault::BadWaitTimeout(zero),
             ]
         );

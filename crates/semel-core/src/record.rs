@@ -65,13 +65,6 @@ impl Record {
 
     /// The lease that this record, just written, grants to its owner.
     pub(crate) fn grant(&self, id: RecordId, until: Timestamp) -> Lease {
-        Lease::new(
-            id,
-            self.fingerprint,
-            self.fence,
-            self.owner,
-            until,
-            self.expires,
-        )
+        Lease::new(id, self.fingerprint, self.fence, self.owner, until, self.expires)
     }
 }

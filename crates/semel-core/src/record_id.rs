@@ -55,11 +55,7 @@ mod tests {
     use super::*;
 
     fn id(namespace: &str, who: &str, key: &str) -> RecordId {
-        RecordId::new(
-            namespace,
-            &Scope::new([("who", who)]),
-            &Key::parse(key).unwrap(),
-        )
+        RecordId::new(namespace, &Scope::new([("who", who)]), &Key::parse(key).unwrap())
     }
 
     #[test]

@@ -17,10 +17,10 @@ impl Scope {
     where
         V: AsRef<[u8]>,
     {
-        let hasher = parts.into_iter().fold(
-            PartsHasher::new("semel scope 1"),
-            |hasher, (name, value)| hasher.part(name.as_bytes()).part(value.as_ref()),
-        );
+        let hasher =
+            parts.into_iter().fold(PartsHasher::new("semel scope 1"), |hasher, (name, value)| {
+                hasher.part(name.as_bytes()).part(value.as_ref())
+            });
         Self(hasher.finish())
     }
 

@@ -20,15 +20,10 @@ fn only_keys_shaped_like_a_uuid_ignore_case() {
     assert_eq!(parse(&UUID.to_uppercase()).unwrap().as_str(), UUID);
     assert_ne!(parse("Order-1").unwrap(), parse("order-1").unwrap());
     // One digit short, a stray letter, a moved dash: none is a UUID.
-    for near in [
-        &UUID[1..],
-        "9b2e6c1c-3e0b-4f0e-9a55-0c5b8c3f1a1G",
-        "9b2e6c1c3-e0b-4f0e-9a55-0c5b8c3f1a11",
-    ] {
-        assert_ne!(
-            parse(&near.to_uppercase()).unwrap().as_str(),
-            near.to_lowercase()
-        );
+    for near in
+        [&UUID[1..], "9b2e6c1c-3e0b-4f0e-9a55-0c5b8c3f1a1G", "9b2e6c1c3-e0b-4f0e-9a55-0c5b8c3f1a11"]
+    {
+        assert_ne!(parse(&near.to_uppercase()).unwrap().as_str(), near.to_lowercase());
     }
 }
 
@@ -37,17 +32,8 @@ fn length_is_counted_after_unquoting() {
     let longest = "x".repeat(128);
     assert!(parse(&longest).is_ok());
     assert!(parse(&format!("\"{longest}\"")).is_ok());
-    assert_eq!(
-        parse(&format!("{longest}x")),
-        Err(KeyError::TooLong {
-            len: 129,
-            max_len: 128
-        })
-    );
-    let wide = KeyLimits {
-        max_len: 255,
-        ..KeyLimits::default()
-    };
+    assert_eq!(parse(&format!("{longest}x")), Err(KeyError::TooLong { len: 129, max_len: 128 }));
+    let wide = KeyLimits { max_len: 255, ..KeyLimits::default() };
     assert!(Key::parse_header("x".repeat(255).as_bytes(), wide).is_ok());
 }
 
@@ -57,15 +43,8 @@ fn each_fault_has_its_own_error() {
     for text in ["", "   ", r#""""#] {
         assert_eq!(parse(text), empty, "{text:?}");
     }
-    for text in [
-        r#"""#,
-        r#""abc"#,
-        r#""abc"x"#,
-        r#""abc";p=1"#,
-        r#""a\x""#,
-        r#""abc\"#,
-        r#""a"b""#,
-    ] {
+    for text in [r#"""#, r#""abc"#, r#""abc"x"#, r#""abc";p=1"#, r#""a\x""#, r#""abc\"#, r#""a"b""#]
+    {
         assert_eq!(parse(text), Err(KeyError::BadQuotes), "{text:?}");
     }
     assert_eq!(parse("a b"), Err(KeyError::BadCharacter { at: 1 }));
@@ -80,10 +59,7 @@ fn each_fault_has_its_own_error() {
 
 #[test]
 fn a_route_may_demand_a_uuid() {
-    let uuid = KeyLimits {
-        format: KeyFormat::Uuid,
-        ..KeyLimits::default()
-    };
+    let uuid = KeyLimits { format: KeyFormat::Uuid, ..KeyLimits::default() };
     assert!(Key::parse_header(UUID.as_bytes(), uuid).is_ok());
     assert_eq!(Key::parse_header(b"order-1", uuid), Err(KeyError::NotUuid));
 }
@@ -109,10 +85,8 @@ fn derived_keys_depend_on_every_part() {
 #[test]
 fn a_window_separates_the_same_request_at_other_times() {
     let key = |millis| {
-        let window = TimeWindow {
-            at: Timestamp::from_millis(millis),
-            width: Duration::from_secs(60),
-        };
+        let window =
+            TimeWindow { at: Timestamp::from_millis(millis), width: Duration::from_secs(60) };
         Key::derived("ann", "charge", b"100", Some(window))
     };
     assert_eq!(key(0), key(59_999));
@@ -124,28 +98,16 @@ fn a_window_separates_the_same_request_at_other_times() {
 fn composite_keys_cannot_be_ambiguous() {
     let key = Key::composite(["order", "12345", "charge"]).unwrap();
     assert_eq!(key.as_str(), "order:12345:charge");
-    assert_eq!(
-        Key::composite(["a:b", "c"]),
-        Err(KeyError::BadPart { index: 0 })
-    );
-    assert_eq!(
-        Key::composite(["a", ""]),
-        Err(KeyError::BadPart { index: 1 })
-    );
+    assert_eq!(Key::composite(["a:b", "c"]), Err(KeyError::BadPart { index: 0 }));
+    assert_eq!(Key::composite(["a", ""]), Err(KeyError::BadPart { index: 1 }));
     assert_eq!(Key::composite([]), Err(KeyError::Empty { max_len: 128 }));
-    assert_eq!(
-        Key::composite(["a", "b c"]),
-        Err(KeyError::BadCharacter { at: 3 })
-    );
+    assert_eq!(Key::composite(["a", "b c"]), Err(KeyError::BadCharacter { at: 3 }));
 }
 
 /// Trap 24: a key that reaches a log line by `{:?}` must not show itself.
 #[test]
 fn debug_hides_the_key() {
-    assert_eq!(
-        format!("{:?}", parse("secret-token").unwrap()),
-        "Key(12 characters)"
-    );
+    assert_eq!(format!("{:?}", parse("secret-token").unwrap()), "Key(12 characters)");
     let error = parse("secret token").unwrap_err();
     assert!(!format!("{error} {error:?}").contains("secret"));
 }

@@ -1,0 +1,50 @@
+//! Benchmarks of Semel. Each command measures its subjects side by side in one run and prints a
+//! table of ratios. They are not tests: nothing here passes or fails.
+#![expect(clippy::disallowed_methods, reason = "a benchmark measures the machine's own time")]
+#![expect(clippy::cast_precision_loss, reason = "figures are printed with three digits")]
+
+mod embedded;
+mod figures;
+mod rawlog;
+
+use std::path::PathBuf;
+
+use clap::{Parser, Subcommand};
+
+/// Measures Semel against what it stands on.
+#[derive(Parser)]
+#[command(name = "semel-bench")]
+struct Arguments {
+    #[command(subcommand)]
+    command: Command,
+}
+
+#[derive(Subcommand)]
+enum Command {
+    /// The embedded store against a raw, group-committed append log on the same disk.
+    Embedded(embedded::Arguments),
+    /// Fills a store and waits to be killed; started by `embedded`.
+    #[command(hide = true)]
+    Fill {
+        /// Where.
+        path: PathBuf,
+        /// How many records.
+        records: u64,
+    },
+    /// Opens a filled store and prints its figures; started by `embedded`.
+    #[command(hide = true)]
+    Probe {
+        /// Where.
+        path: PathBuf,
+        /// How many records are in it.
+        records: u64,
+    },
+}
+
+fn main() -> anyhow::Result<()> {
+    match Arguments::parse().command {
+        Command::Embedded(arguments) => embedded::run(&arguments),
+        Command::Fill { path, records } => embedded::fill::run(&path, records),
+        Command::Probe { path, records } => embedded::probe::run(&path, records),
+    }
+}

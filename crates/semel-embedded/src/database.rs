@@ -1,0 +1,257 @@
+//! The engine (fjall), opened with our settings and with its errors in our words.
+
+use std::io;
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use bytes::Bytes;
+use fjall::{Keyspace, OwnedWriteBatch, PersistMode};
+use semel_core::{Record, RecordId, Timestamp};
+use semel_store::StoreError;
+
+use crate::{Durability, OpenError, codec, tuning};
+
+/// The engine with its one table of records.
+pub(crate) struct Database {
+    // Declared before `engine`, so that it is dropped first and the engine can close its files.
+    records: Keyspace,
+    engine: fjall::Database,
+    path: PathBuf,
+    persist: PersistMode,
+}
+
+/// One group of writes, committed as a whole or not at all.
+pub(crate) struct Group {
+    batch: OwnedWriteBatch,
+    records: Keyspace,
+}
+
+/// Why a group was not acknowledged.
+#[derive(Debug)]
+pub(crate) enum CommitError {
+    /// The engine cannot take more for now; it was not asked, so nothing was written.
+    Behind,
+    /// The engine has stopped by itself; nothing was written, and nothing more can be.
+    Stopped(fjall::Error),
+    /// The engine failed with the group half-way: it may have been written, and nothing more can be.
+    Failed(fjall::Error),
+}
+
+/// A stretch of records, as a sweep sees it.
+pub(crate) struct Scan {
+    /// The expired ones.
+    pub(crate) expired: Vec<RecordId>,
+    /// Where to go on; `None` at the end of the table.
+    pub(crate) next: Option<RecordId>,
+}
+
+// === impl Database ===
+
+impl Database {
+    /// Opens the engine in `path`, which has been [checked](crate::check) or is new.
+    pub(crate) fn open(
+        path: &Path,
+        durability: Durability,
+        cache_bytes: u64,
+    ) -> Result<Self, OpenError> {
+        // The engine asserts what it expects of its files; a panic here is damage, not a bug of ours.
+        let opened = catch_unwind(AssertUnwindSafe(|| {
+            let engine = tuning::engine(path, cache_bytes).open()?;
+            let records = engine.keyspace("records", tuning::records)?;
+            Ok((engine, records))
+        }));
+        let (engine, records) = opened
+            .unwrap_or_else(|_| Err(fjall::Error::Unrecoverable))
+            .map_err(|error| OpenError::engine(path, error))?;
+        let persist = match durability {
+            Durability::Power => PersistMode::SyncData,
+            Durability::Process => PersistMode::Buffer,
+        };
+        Ok(Self { records, engine, path: path.to_owned(), persist })
+    }
+
+    /// What is kept under `id`. Nothing is readable here before it is as durable as asked for.
+    pub(crate) fn get(&self, id: RecordId) -> Result<Option<Record>, StoreError> {
+        let value = self.records.get(id.as_bytes()).map_err(|error| self.read_error(error))?;
+        value.map(|value| self.decode(id, &value)).transpose()
+    }
+
+    pub(crate) fn group(&self, capacity: usize) -> Group {
+        Group {
+            batch: OwnedWriteBatch::with_capacity(self.engine.clone(), capacity),
+            records: self.records.clone(),
+        }
+    }
+
+    /// Writes a group and waits until it is durable; only then can it be read.
+    pub(crate) fn commit(&self, group: Group) -> Result<(), CommitError> {
+        self.wait_for_room()?;
+        group.batch.durability(Some(self.persist)).commit().map_err(CommitError::Failed)
+    }
+
+    /// Writes a group that may be lost in a crash without harm.
+    pub(crate) fn commit_lazily(&self, group: Group) -> Result<(), CommitError> {
+        self.wait_for_room()?;
+        group.batch.durability(Some(PersistMode::Buffer)).commit().map_err(CommitError::Failed)
+    }
+
+    /// Looks at up to `scan_max` records from `from` on, and names up to `expired_max` that expired.
+    pub(crate) fn scan_expired(
+        &self,
+        from: RecordId,
+        now: Timestamp,
+        scan_max: usize,
+        expired_max: usize,
+    ) -> Result<Scan, StoreError> {
+        let mut expired = Vec::new();
+        let start = from.as_bytes().as_slice();
+        for (seen, entry) in self.records.range(start..).enumerate() {
+            let (key, value) = entry.into_inner().map_err(|error| self.read_error(error))?;
+            let id = key.first_chunk().copied().map(RecordId::from_bytes).ok_or_else(|| {
+                StoreError::Corrupt {
+                    what: format!("{} has a key that is no record id", self.path.display()),
+                }
+            })?;
+            if seen == scan_max || expired.len() == expired_max {
+                return Ok(Scan { expired, next: Some(id) });
+            }
+            if codec::expires(&value).is_some_and(|expires| expires <= now) {
+                expired.push(id);
+            }
+        }
+        Ok(Scan { expired, next: None })
+    }
+
+    /// Puts everything that was read from the log into files of its own, synced.
+    ///
+    /// After a failed sync the operating system may show bytes that the device never got. What was
+    /// recovered from such bytes must be written anew before it is acknowledged.
+    pub(crate) fn rewrite(&self) -> Result<(), CommitError> {
+        self.records.rotate_memtable().map_err(CommitError::Stopped)?;
+        while self.records.sealed_memtable_count() > 0 {
+            self.check_alive()?;
+            std::thread::sleep(Duration::from_millis(1));
+        }
+        self.check_alive()
+    }
+
+    /// Is there space to write what is only in the log into files of its own?
+    pub(crate) fn check_space(&self) -> Result<(), OpenError> {
+        let device = rustix::fs::statvfs(&self.path)
+            .map_err(|error| OpenError::io(&self.path, error.into()))?;
+        let needed = tuning::SPARE_BYTES + self.engine.write_buffer_size();
+        if device.f_bavail.saturating_mul(device.f_frsize) >= needed {
+            return Ok(());
+        }
+        Err(OpenError::io(&self.path, io::ErrorKind::StorageFull.into()))
+    }
+
+    /// Waits, within bounds, while the engine is behind with its own work.
+    ///
+    /// The engine would wait by itself, but without end if its workers have died of a full disk.
+    fn wait_for_room(&self) -> Result<(), CommitError> {
+        for _ in 0..tuning::BEHIND_PATIENCE_MS {
+            if self.records.sealed_memtable_count() < tuning::SEALED_MAX
+                && self.records.l0_table_count() < tuning::FRESH_TABLES_MAX
+            {
+                return Ok(());
+            }
+            self.check_alive()?;
+            std::thread::sleep(Duration::from_millis(1));
+        }
+        Err(CommitError::Behind)
+    }
+
+    /// An engine whose workers died refuses this, and costs nothing otherwise.
+    fn check_alive(&self) -> Result<(), CommitError> {
+        self.engine.persist(PersistMode::Buffer).map_err(CommitError::Stopped)
+    }
+
+    fn decode(&self, id: RecordId, value: &[u8]) -> Result<Record, StoreError> {
+        codec::decode(id, &Bytes::copy_from_slice(value)).map_err(|error| StoreError::Corrupt {
+            what: format!("record {} in {}: {error}", id.prefix(), self.path.display()),
+        })
+    }
+
+    fn read_error(&self, error: fjall::Error) -> StoreError {
+        match error {
+            fjall::Error::Io(_) | fjall::Error::Storage(fjall::LsmError::Io(_)) => {
+                StoreError::Unavailable {
+                    what: format!("cannot read {}", self.path.display()),
+                    source: Some(error.into()),
+                }
+            }
+            other => OpenError::engine(&self.path, other).into(),
+        }
+    }
+}
+
+// === impl Group ===
+
+impl Group {
+    pub(crate) fn write(&mut self, id: RecordId, record: &Record) {
+        self.batch.insert(&self.records, id.as_bytes().as_slice(), codec::encode(id, record));
+    }
+
+    pub(crate) fn delete(&mut self, id: RecordId) {
+        self.batch.remove(&self.records, id.as_bytes().as_slice());
+    }
+
+    pub(crate) fn is_empty(&self) -> bool {
+        self.batch.is_empty()
+    }
+}
+
+// === impl CommitError ===
+
+impl CommitError {
+    /// May the group have been written?
+    pub(crate) fn maybe_written(&self) -> bool {
+        matches!(self, Self::Failed(_))
+    }
+
+    /// Must the engine be opened anew?
+    pub(crate) fn is_fatal(&self) -> bool {
+        !matches!(self, Self::Behind)
+    }
+
+    /// The same, met while opening.
+    pub(crate) fn into_open_error(self, path: &Path) -> OpenError {
+        match self {
+            Self::Behind => OpenError::io(path, io::ErrorKind::TimedOut.into()),
+            // An engine that stops while it is opened could not write: its own words are lost.
+            Self::Stopped(fjall::Error::Poisoned) => {
+                OpenError::io(path, io::ErrorKind::StorageFull.into())
+            }
+            Self::Stopped(error) | Self::Failed(error) => OpenError::engine(path, error),
+        }
+    }
+
+    /// What an operator should know, with the cure where there is one.
+    pub(crate) fn explain(&self, path: &Path) -> String {
+        let path = path.display();
+        match self {
+            Self::Behind => format!(
+                "the engine in {path} cannot keep up with its background work; the disk is too slow or too busy"
+            ),
+            Self::Stopped(error) | Self::Failed(error) if is_disk_full(error) => {
+                format!("no space left for {path}; free some, and it goes on by itself")
+            }
+            Self::Stopped(fjall::Error::Poisoned) => format!(
+                "the engine in {path} has stopped, most likely for want of space; free some, and it goes on by itself"
+            ),
+            Self::Stopped(error) | Self::Failed(error) => {
+                format!("the engine in {path} failed: {error}")
+            }
+        }
+    }
+}
+
+fn is_disk_full(error: &fjall::Error) -> bool {
+    let (fjall::Error::Io(source) | fjall::Error::Storage(fjall::LsmError::Io(source))) = error
+    else {
+        return false;
+    };
+    matches!(source.kind(), io::ErrorKind::StorageFull | io::ErrorKind::QuotaExceeded)
+}

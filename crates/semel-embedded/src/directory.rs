@@ -1,0 +1,206 @@
+//! The directory of a store: whose it is, which format it has, and who uses it now.
+//!
+//! | in the directory | what |
+//! |---|---|
+//! | `semel.store` | one line: the format, and whether creation was finished |
+//! | `lock` | locked by the process that has the store open, with its process id |
+//! | `engine/` | the engine's own files |
+//!
+//! Everything here looks before it touches: a directory that is refused is left as it was found.
+
+use std::fs::{self, File, OpenOptions, TryLockError};
+use std::io::{self, Write as _};
+use std::path::{Path, PathBuf};
+
+use crate::OpenError;
+
+/// The format this code writes. It covers the layout of the directory and of the engine's files;
+/// records have a version of their own.
+const FORMAT: u32 = 1;
+
+const MARKER: &str = "semel.store";
+const MARKER_NEW: &str = "semel.store.new";
+const LOCK: &str = "lock";
+const ENGINE: &str = "engine";
+
+/// A directory that is ours, locked by this process until dropped.
+#[derive(Debug)]
+pub(crate) struct Directory {
+    path: PathBuf,
+    _lock: File,
+    state: Creation,
+}
+
+/// Has the engine been created to its end?
+///
+/// The difference decides what an engine directory without its own files means: an interrupted
+/// creation that can be started over, or damage that must not be papered over.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Creation {
+    Started,
+    Finished,
+}
+
+// === impl Directory ===
+
+impl Directory {
+    /// Takes possession of `path`, creating it if there is nothing.
+    pub(crate) fn take(path: &Path) -> Result<Self, OpenError> {
+        let found = look(path)?;
+        if found.is_none() {
+            create(path)?;
+        }
+        let lock = lock(path)?;
+        // Someone else may have created it between our look and our lock.
+        let state = if let Some(state) = look(path)? {
+            state
+        } else {
+            write_marker(path, Creation::Started)?;
+            Creation::Started
+        };
+        Ok(Self { path: path.to_owned(), _lock: lock, state })
+    }
+
+    /// Where the engine keeps its files.
+    pub(crate) fn engine(&self) -> PathBuf {
+        self.path.join(ENGINE)
+    }
+
+    pub(crate) fn path(&self) -> &Path {
+        &self.path
+    }
+
+    pub(crate) fn state(&self) -> Creation {
+        self.state
+    }
+
+    /// Removes what an interrupted creation left. Nothing was ever acknowledged from there.
+    pub(crate) fn start_over(&self) -> Result<(), OpenError> {
+        match fs::remove_dir_all(self.engine()) {
+            Err(error) if error.kind() != io::ErrorKind::NotFound => {
+                Err(OpenError::io(&self.engine(), error))
+            }
+            _ => Ok(()),
+        }
+    }
+
+    /// The engine has all its files: from now on a missing one is damage.
+    pub(crate) fn finish(&mut self) -> Result<(), OpenError> {
+        if self.state == Creation::Started {
+            write_marker(&self.path, Creation::Finished)?;
+            self.state = Creation::Finished;
+        }
+        Ok(())
+    }
+}
+
+/// Looks at the directory without touching it: `None` says that a store may be created there.
+fn look(path: &Path) -> Result<Option<Creation>, OpenError> {
+    match fs::read_to_string(path.join(MARKER)) {
+        Ok(text) => parse_marker(path, &text).map(Some),
+        Err(error) if error.kind() == io::ErrorKind::NotFound => {
+            refuse_if_occupied(path).map(|()| None)
+        }
+        Err(error) if error.kind() == io::ErrorKind::NotADirectory => {
+            Err(OpenError::NotADirectory { path: path.to_owned() })
+        }
+        Err(error) if error.kind() == io::ErrorKind::InvalidData => {
+            Err(OpenError::damaged(path.join(MARKER), None, "it is not text"))
+        }
+        Err(error) => Err(OpenError::io(path, error)),
+    }
+}
+
+fn refuse_if_occupied(path: &Path) -> Result<(), OpenError> {
+    let entries = match fs::read_dir(path) {
+        Ok(entries) => entries,
+        Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(()),
+        Err(error) => return Err(OpenError::io(path, error)),
+    };
+    for entry in entries {
+        let name = entry.map_err(|error| OpenError::io(path, error))?.file_name();
+        // What an interrupted creation, or mkfs, leaves.
+        if ![LOCK, MARKER_NEW, "lost+found"].iter().any(|ours| name == *ours) {
+            return Err(OpenError::NotOurs {
+                path: path.to_owned(),
+                found: name.to_string_lossy().into_owned(),
+            });
+        }
+    }
+    Ok(())
+}
+
+fn create(path: &Path) -> Result<(), OpenError> {
+    fs::create_dir_all(path).map_err(|error| OpenError::io(path, error))?;
+    // The new name must survive a power cut, or all within it is lost.
+    match path.parent().filter(|parent| !parent.as_os_str().is_empty()) {
+        Some(parent) => sync_directory(parent),
+        None => sync_directory(Path::new(".")),
+    }
+}
+
+fn lock(path: &Path) -> Result<File, OpenError> {
+    let file_path = path.join(LOCK);
+    let io_error = |error| OpenError::io(&file_path, error);
+    let mut options = OpenOptions::new();
+    let mut file = options
+        .read(true)
+        .write(true)
+        .create(true)
+        .truncate(false)
+        .open(&file_path)
+        .map_err(io_error)?;
+    match file.try_lock() {
+        Ok(()) => {}
+        Err(TryLockError::WouldBlock) => {
+            let pid = fs::read_to_string(&file_path).unwrap_or_default().trim().parse().ok();
+            return Err(OpenError::Locked { path: path.to_owned(), pid });
+        }
+        Err(TryLockError::Error(error)) => return Err(io_error(error)),
+    }
+    // The process id is for the message alone; a full disk must not keep the store from opening.
+    let _ = file.set_len(0).and_then(|()| writeln!(file, "{}", std::process::id()));
+    Ok(file)
+}
+
+fn parse_marker(path: &Path, text: &str) -> Result<Creation, OpenError> {
+    let damaged =
+        || OpenError::damaged(path.join(MARKER), None, "it does not read like Semel's own marker");
+    let rest = text.strip_prefix("semel embedded store, format ").ok_or_else(damaged)?;
+    let (format, state) = rest.trim_end().split_once(", ").ok_or_else(damaged)?;
+    let format: u32 = format.parse().map_err(|_| damaged())?;
+    if format > FORMAT {
+        return Err(OpenError::Newer { path: path.to_owned(), found: format, known: FORMAT });
+    }
+    match state {
+        "created" => Ok(Creation::Finished),
+        "being created" => Ok(Creation::Started),
+        _ => Err(damaged()),
+    }
+}
+
+/// Replaces the marker in one step that survives a power cut.
+fn write_marker(path: &Path, state: Creation) -> Result<(), OpenError> {
+    let state = match state {
+        Creation::Started => "being created",
+        Creation::Finished => "created",
+    };
+    let new = path.join(MARKER_NEW);
+    let write = || {
+        let mut file = File::create(&new)?;
+        writeln!(file, "semel embedded store, format {FORMAT}, {state}")?;
+        file.sync_all()?;
+        fs::rename(&new, path.join(MARKER))
+    };
+    write().map_err(|error| OpenError::io(&new, error))?;
+    sync_directory(path)
+}
+
+fn sync_directory(path: &Path) -> Result<(), OpenError> {
+    File::open(path)
+        .and_then(|directory| directory.sync_all())
+        .map_err(|error| OpenError::io(path, error))
+}
+
+#[cfg(test)]
+mod tests;

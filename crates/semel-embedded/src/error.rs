@@ -1,0 +1,138 @@
+use std::io;
+use std::path::{Path, PathBuf};
+
+use semel_store::StoreError;
+
+/// Why a store could not be opened. Each says what to do; none has changed the directory.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum OpenError {
+    /// Another process has it open.
+    #[error(
+        "{} is in use{}; stop that process first, or give each process a directory of its own (several can share Redis or PostgreSQL)",
+        path.display(),
+        pid.map(|pid| format!(" by process {pid}")).unwrap_or_default()
+    )]
+    Locked {
+        /// The directory.
+        path: PathBuf,
+        /// The other process, if it left its id.
+        pid: Option<u32>,
+    },
+    /// There is something in the directory that Semel did not put there.
+    #[error(
+        "{} is not a Semel store: it contains {found:?}; name an empty or a new directory",
+        path.display()
+    )]
+    NotOurs {
+        /// The directory.
+        path: PathBuf,
+        /// A thing in it.
+        found: String,
+    },
+    /// The path names a file.
+    #[error("{} is not a directory; name a new or an empty one", path.display())]
+    NotADirectory {
+        /// The path.
+        path: PathBuf,
+    },
+    /// A later version of Semel wrote it.
+    #[error(
+        "{} has format {found}, and this version of Semel knows formats up to {known}; use the newer version that wrote it",
+        path.display()
+    )]
+    Newer {
+        /// The directory.
+        path: PathBuf,
+        /// Its format.
+        found: u32,
+        /// The newest format known here.
+        known: u32,
+    },
+    /// The operating system refuses access.
+    #[error(
+        "no permission for {}; let the user that runs Semel read and write it (chown -R USER DIR)",
+        path.display()
+    )]
+    NoPermission {
+        /// The file or directory.
+        path: PathBuf,
+        /// What the operating system said.
+        source: io::Error,
+    },
+    /// There is no room for the files a store needs.
+    #[error("no space left for {}; free some and start again", path.display())]
+    DiskFull {
+        /// The file or directory.
+        path: PathBuf,
+        /// What the operating system said.
+        source: io::Error,
+    },
+    /// Files are not as they were written.
+    #[error(
+        "{} is damaged{}: {what}; restore the directory from a backup, or move it away and start empty (every key then counts as new)",
+        file.display(),
+        at.map(|at| format!(" at byte {at}")).unwrap_or_default()
+    )]
+    Damaged {
+        /// The file, or the directory if the engine did not say which file.
+        file: PathBuf,
+        /// Where in the file.
+        at: Option<u64>,
+        /// What is wrong with it.
+        what: String,
+    },
+    /// Anything else that the operating system refused.
+    #[error("cannot use {}: {source}", path.display())]
+    Io {
+        /// The file or directory.
+        path: PathBuf,
+        /// What the operating system said.
+        source: io::Error,
+    },
+}
+
+// === impl OpenError ===
+
+impl OpenError {
+    pub(crate) fn io(path: &Path, source: io::Error) -> Self {
+        let path = path.to_owned();
+        match source.kind() {
+            io::ErrorKind::PermissionDenied | io::ErrorKind::ReadOnlyFilesystem => {
+                Self::NoPermission { path, source }
+            }
+            io::ErrorKind::StorageFull | io::ErrorKind::QuotaExceeded => {
+                Self::DiskFull { path, source }
+            }
+            io::ErrorKind::NotADirectory => Self::NotADirectory { path },
+            _ => Self::Io { path, source },
+        }
+    }
+
+    pub(crate) fn damaged(file: PathBuf, at: Option<u64>, what: impl Into<String>) -> Self {
+        Self::Damaged { file, at, what: what.into() }
+    }
+
+    /// What the engine said when it was opened in `path`.
+    pub(crate) fn engine(path: &Path, error: fjall::Error) -> Self {
+        match error {
+            fjall::Error::Io(source) | fjall::Error::Storage(fjall::LsmError::Io(source)) => {
+                Self::io(path, source)
+            }
+            fjall::Error::Locked => Self::Locked { path: path.to_owned(), pid: None },
+            other => Self::damaged(path.to_owned(), None, other.to_string()),
+        }
+    }
+}
+
+impl From<OpenError> for StoreError {
+    fn from(error: OpenError) -> Self {
+        match error {
+            OpenError::Damaged { .. } => Self::Corrupt { what: error.to_string() },
+            OpenError::DiskFull { .. } | OpenError::Io { .. } => {
+                Self::Unavailable { what: error.to_string(), source: Some(error.into()) }
+            }
+            _ => Self::Misconfigured { what: error.to_string() },
+        }
+    }
+}

@@ -1,0 +1,81 @@
+//! The directory and the open engine in it, shared by the committer and by readers.
+
+use std::path::Path;
+use std::sync::atomic::AtomicU64;
+use std::sync::{PoisonError, RwLock, RwLockReadGuard};
+
+use semel_core::Timestamp;
+
+use crate::check::check;
+use crate::database::Database;
+use crate::directory::{Creation, Directory};
+use crate::{OpenError, Options};
+
+/// Where the records are.
+///
+/// After it failed, the engine is opened anew by the committer alone; readers find `None` for that
+/// moment and leave their question to the committer.
+pub(crate) struct Room {
+    // Declared before `directory`: the engine must be closed before the directory is given up.
+    database: RwLock<Option<Database>>,
+    directory: Directory,
+    options: Options,
+    /// The number of the latest group that readers can see.
+    pub(crate) committed: AtomicU64,
+}
+
+// === impl Room ===
+
+impl Room {
+    pub(crate) fn open(options: Options) -> Result<Self, OpenError> {
+        let mut directory = Directory::take(&options.path)?;
+        let database = open(&directory, &options)?;
+        directory.finish()?;
+        Ok(Self {
+            database: RwLock::new(Some(database)),
+            directory,
+            options,
+            committed: AtomicU64::new(0),
+        })
+    }
+
+    /// The engine, if it is open.
+    pub(crate) fn database(&self) -> RwLockReadGuard<'_, Option<Database>> {
+        self.database.read().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Opens the engine anew after it failed. Readers go on with the failed one until then.
+    pub(crate) fn resume(&self) -> Result<(), OpenError> {
+        if let Some(failed) = &*self.database() {
+            failed.check_space()?;
+        }
+        self.replace(None);
+        let database = open(&self.directory, &self.options)?;
+        database.rewrite().map_err(|error| error.into_open_error(self.path()))?;
+        self.replace(Some(database));
+        Ok(())
+    }
+
+    /// Waits for readers to leave.
+    fn replace(&self, database: Option<Database>) {
+        *self.database.write().unwrap_or_else(PoisonError::into_inner) = database;
+    }
+
+    /// The time by which everything is decided.
+    pub(crate) fn now(&self) -> Timestamp {
+        self.options.clock.now()
+    }
+
+    pub(crate) fn path(&self) -> &Path {
+        self.directory.path()
+    }
+}
+
+fn open(directory: &Directory, options: &Options) -> Result<Database, OpenError> {
+    let engine = directory.engine();
+    match directory.state() {
+        Creation::Started => directory.start_over()?,
+        Creation::Finished => check(&engine)?.cut_torn_tail()?,
+    }
+    Database::open(&engine, options.durability, options.cache_bytes)
+}

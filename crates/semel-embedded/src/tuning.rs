@@ -1,0 +1,77 @@
+//! The engine's settings, each with its reason. Measured with `bench/`; see
+//! `docs/decisions/` for the figures.
+
+use std::path::Path;
+use std::time::Duration;
+
+use fjall::config::{
+    BlockSizePolicy, BloomConstructionPolicy, CompressionPolicy, FilterPolicy, FilterPolicyEntry,
+    PartitioningPolicy, PinningPolicy,
+};
+use fjall::{Database, DatabaseBuilder, KeyspaceCreateOptions};
+
+/// The engine stops all writes at four memtables that wait to be written out; we stop before that,
+/// because it would never go on if its workers had died.
+pub(crate) const SEALED_MAX: usize = 3;
+
+/// The engine slows writes down at 20 fresh tables and stops them at 30; we stop before that.
+pub(crate) const FRESH_TABLES_MAX: usize = 18;
+
+/// How long a group waits for the engine to catch up before it is refused.
+pub(crate) const BEHIND_PATIENCE_MS: u32 = 5_000;
+
+/// After a full disk, writing goes on only when there is this much space beyond what is needed.
+pub(crate) const SPARE_BYTES: u64 = 4 << 20;
+
+/// The most operations in one group: bounds the time one commit takes.
+pub(crate) const GROUP_MAX: usize = 1_024;
+
+/// The most operations that wait for their group; more wait at the door.
+pub(crate) const QUEUE_MAX: usize = 8_192;
+
+/// How many written records the committer remembers, so that a settle soon after its claim, or a
+/// claim that was read ahead, need not ask the engine again.
+pub(crate) const RECENT_MAX: usize = 16_384;
+
+/// Replies above this are not remembered but read again.
+pub(crate) const RECENT_REPLY_MAX: usize = 1_024;
+
+/// How many records one step of a sweep looks at, and how many it deletes at most.
+pub(crate) const SWEEP_SCAN: usize = 4_096;
+/// See [`SWEEP_SCAN`].
+pub(crate) const SWEEP_DELETE: usize = 256;
+/// Rest between two steps of the background sweep, so that claims come first.
+pub(crate) const SWEEP_REST: Duration = Duration::from_millis(20);
+
+pub(crate) fn engine(path: &Path, cache_bytes: u64) -> DatabaseBuilder<Database> {
+    Database::builder(path)
+        .cache_size(cache_bytes)
+        // Groups say for themselves how durable they are.
+        .manual_journal_persist(true)
+        // With one worker the engine can lock itself up, and with two the first one spins while
+        // the second compacts; from three on neither happens.
+        .worker_threads(3)
+        // Less log to read again after a crash.
+        .max_journaling_size(256 << 20)
+}
+
+pub(crate) fn records() -> KeyspaceCreateOptions {
+    KeyspaceCreateOptions::default()
+        .manual_journal_persist(true)
+        // Everyone waits while a memtable is freed after its flush, the longer the larger it is;
+        // and a small one stays in the processor's caches.
+        .max_memtable_size(32 << 20)
+        // Records are small and read one at a time: small blocks, and no unpacking. Replies that
+        // are worth packing are packed before they get here.
+        .data_block_size_policy(BlockSizePolicy::all(2 << 10))
+        .data_block_compression_policy(CompressionPolicy::disabled())
+        // Most claims are on fresh keys: filters that answer them without touching a block.
+        .filter_policy(FilterPolicy::all(FilterPolicyEntry::Bloom(
+            BloomConstructionPolicy::BitsPerKey(16.0),
+        )))
+        .filter_block_pinning_policy(PinningPolicy::all(true))
+        .filter_block_partitioning_policy(PartitioningPolicy::all(false))
+        .index_block_pinning_policy(PinningPolicy::all(true))
+        .index_block_partitioning_policy(PartitioningPolicy::all(false))
+        .expect_point_read_hits(false)
+}

@@ -1,0 +1,60 @@
+use std::time::Duration;
+
+/// Pauses between tries: each about twice as long as the one before, up to a cap, and random, so
+/// that many who failed together do not come again together.
+#[derive(Debug)]
+pub(crate) struct Backoff {
+    first: Duration,
+    next: Duration,
+    cap: Duration,
+}
+
+// === impl Backoff ===
+
+impl Backoff {
+    /// Pauses that start at about `first` and never exceed `cap`.
+    pub(crate) const fn new(first: Duration, cap: Duration) -> Self {
+        Self { first, next: first, cap }
+    }
+
+    /// The next pause: between half of what it would be and all of it.
+    pub(crate) fn pause(&mut self) -> Duration {
+        let longest = self.next.min(self.cap);
+        self.next = self.next.saturating_mul(2).min(self.cap);
+        jittered(longest / 2, longest)
+    }
+
+    /// Things went well: the next pause is a first one.
+    pub(crate) const fn reset(&mut self) {
+        self.next = self.first;
+    }
+
+    /// Changes the longest pause from now on.
+    pub(crate) const fn set_cap(&mut self, cap: Duration) {
+        self.cap = cap;
+    }
+}
+
+/// A random duration between the two, both included.
+pub(crate) fn jittered(shortest: Duration, longest: Duration) -> Duration {
+    let nanos = |duration: Duration| u64::try_from(duration.as_nanos()).unwrap_or(u64::MAX);
+    Duration::from_nanos(rand::random_range(nanos(shortest)..=nanos(longest)))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn pauses_grow_to_the_cap_and_vary() {
+        let mut backoff = Backoff::new(Duration::from_millis(10), Duration::from_millis(80));
+        let pauses: Vec<_> = (0..50).map(|_| backoff.pause()).collect();
+        assert!(pauses[0] >= Duration::from_millis(5) && pauses[0] <= Duration::from_millis(10));
+        assert!(pauses[3..].iter().all(|pause| {
+            (Duration::from_millis(40)..=Duration::from_millis(80)).contains(pause)
+        }));
+        assert!(pauses[3..].windows(2).any(|pair| pair[0] != pair[1]));
+        backoff.reset();
+        assert!(backoff.pause() <= Duration::from_millis(10));
+    }
+}

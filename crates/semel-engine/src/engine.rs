@@ -1,0 +1,198 @@
+use std::fmt;
+use std::sync::Arc;
+use std::time::Duration;
+
+use semel_core::{Attempt, Fingerprint, Outcome, Owner, Policy, RecordId};
+use semel_store::{Store, StoreError, StoreFuture};
+use tokio::sync::oneshot;
+use tokio::time::timeout;
+use tokio_util::sync::CancellationToken;
+use tokio_util::task::TaskTracker;
+use tracing::Instrument as _;
+
+use crate::answer::Caller;
+use crate::detached::Errand;
+use crate::execution;
+use crate::limits::Slots;
+use crate::registry::Registry;
+use crate::{Answer, EngineError, Execution, Limits};
+
+/// Drives attempts over a store. Cheap to clone; clones share everything.
+///
+/// One engine per process and store is enough, and best: duplicates that wait are woken at once
+/// only by executions of the same engine, and by polling otherwise.
+pub struct Engine<S> {
+    store: Arc<S>,
+    shared: Arc<Shared>,
+}
+
+/// What a shutdown left behind.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[must_use = "work that was left may still take effect, and its outcome may get lost"]
+pub struct ShutdownReport {
+    /// How many attempts were still being executed or settled when the deadline passed. They go
+    /// on for as long as the runtime lives.
+    pub left: usize,
+}
+
+/// What all attempts of one engine share.
+pub(crate) struct Shared {
+    pub(crate) store: Arc<dyn Store>,
+    pub(crate) limits: Limits,
+    pub(crate) executions: Slots,
+    pub(crate) waiters: Slots,
+    pub(crate) registry: Arc<Registry>,
+    /// Set when the shutdown begins.
+    pub(crate) closing: CancellationToken,
+    tasks: TaskTracker,
+}
+
+// === impl Engine ===
+
+impl<S: Store> Engine<S> {
+    /// An engine over `store`, with the default limits.
+    pub fn new(store: S) -> Self {
+        Self::with_limits(store, Limits::default())
+    }
+
+    /// An engine over `store`, with these limits.
+    pub fn with_limits(store: S, limits: Limits) -> Self {
+        let store = Arc::new(store);
+        let shared = Arc::new(Shared {
+            store: store.clone(),
+            limits,
+            executions: Slots::new(limits.executions_max),
+            waiters: Slots::new(limits.waiters_max),
+            registry: Arc::default(),
+            closing: CancellationToken::new(),
+            tasks: TaskTracker::new(),
+        });
+        Self { store, shared }
+    }
+
+    /// One arrival of a request on the record `id`, with an owner of its own.
+    pub fn attempt(&self, id: RecordId, fingerprint: Fingerprint) -> Attempt {
+        Attempt::new(id, fingerprint, Owner::from_u128(rand::random()))
+    }
+
+    /// Executes `work` unless the record of `attempt` says otherwise, and answers.
+    ///
+    /// The attempt is taken by value, since an owner must never be used twice: for a retry, make
+    /// another [`attempt`](Self::attempt). The [crate's page](crate) has an example.
+    ///
+    /// # Errors
+    ///
+    /// See [`EngineError`]. Nothing was executed, but for [`EngineError::Interrupted`]. What the
+    /// work itself failed at is an [`Outcome`], never an error.
+    ///
+    /// # Cancel-safety
+    ///
+    /// From its first poll on, everything runs in a task of the engine's (I9, trap 3): a caller
+    /// who drops this future loses only the answer. The claim is made all the same, the work
+    /// is executed to its end if the claim is granted, and its outcome is settled. Only a
+    /// duplicate that waits for another execution stops waiting.
+    ///
+    /// # Panics
+    ///
+    /// Outside of a Tokio runtime with time enabled. A panic of the work is caught and means
+    /// [`Outcome::Unknown`] with an empty reply.
+    pub async fn once<W, F>(
+        &self,
+        attempt: Attempt,
+        policy: &Policy,
+        work: W,
+    ) -> Result<Answer, EngineError>
+    where
+        W: FnOnce(Execution) -> F + Send + 'static,
+        F: Future<Output = Outcome> + Send + 'static,
+    {
+        let shared = &self.shared;
+        // In this order: whoever is not seen by `shutdown`, which first closes and then waits for
+        // tokens, sees it closing.
+        let token = shared.tasks.token();
+        if shared.closing.is_cancelled() {
+            return Err(EngineError::ShuttingDown);
+        }
+        let max = shared.executions.max();
+        let slot = shared.executions.take().ok_or_else(|| {
+            tracing::warn!(record = %attempt.id().prefix(), max, "too many executions");
+            EngineError::TooManyExecutions { max }
+        })?;
+        let (sender, answer) = oneshot::channel();
+        let caller = Caller::new(attempt.id(), sender);
+        let errand = Errand::new(shared.clone(), attempt, policy.clone(), slot, caller);
+        let work = execution::pack(work);
+        let detached = async move {
+            errand.run(work).await;
+            drop(token);
+        };
+        tokio::spawn(detached.in_current_span());
+        answer.await.unwrap_or(Err(EngineError::Interrupted))
+    }
+
+    /// How many attempts are being claimed, executed or settled, in the background included.
+    pub fn running(&self) -> usize {
+        self.shared.executions.taken()
+    }
+
+    /// How many duplicates are waiting for an outcome.
+    pub fn waiting(&self) -> usize {
+        self.shared.waiters.taken()
+    }
+
+    /// The store.
+    pub fn store(&self) -> &S {
+        &self.store
+    }
+
+    /// Refuses new attempts, and waits until all running work has ended and is settled, for at
+    /// most `deadline`.
+    ///
+    /// From now on [`once`](Self::once) returns [`EngineError::ShuttingDown`] without touching
+    /// the store, and duplicates that wait are answered [`Answer::InFlight`]. There is no way
+    /// back. May be called again, to wait longer.
+    ///
+    /// # Cancel-safety
+    ///
+    /// Dropping the future only stops the waiting.
+    pub async fn shutdown(&self, deadline: Duration) -> ShutdownReport {
+        let tasks = &self.shared.tasks;
+        self.shared.closing.cancel();
+        tasks.close();
+        // Either way the number that is left tells.
+        let _ = timeout(deadline, tasks.wait()).await;
+        let report = ShutdownReport { left: tasks.len() };
+        tracing::info!(left = report.left, "the engine is shut down");
+        report
+    }
+}
+
+impl<S> Clone for Engine<S> {
+    fn clone(&self) -> Self {
+        Self { store: self.store.clone(), shared: self.shared.clone() }
+    }
+}
+
+impl<S> fmt::Debug for Engine<S> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Engine")
+            .field("limits", &self.shared.limits)
+            .field("running", &self.shared.executions.taken())
+            .field("waiting", &self.shared.waiters.taken())
+            .finish_non_exhaustive()
+    }
+}
+
+// === impl Shared ===
+
+impl Shared {
+    /// One call of a verb, which counts as timed out after `limit`: the engine never hangs with a
+    /// store that does (trap 14).
+    pub(crate) async fn within<T>(
+        limit: Duration,
+        verb: &str,
+        call: StoreFuture<'_, T>,
+    ) -> Result<T, StoreError> {
+        timeout(limit, call).await.unwrap_or_else(|_| Err(StoreError::deadline(verb, limit)))
+    }
+}

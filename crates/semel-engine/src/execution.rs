@@ -1,0 +1,88 @@
+use semel_core::{Fence, Outcome, RecordId, Reply, Timestamp};
+use tokio::task::{JoinError, JoinHandle};
+use tokio_util::sync::CancellationToken;
+use tracing::Instrument as _;
+
+/// What the work is told about its execution. Cheap to clone.
+#[derive(Clone, Debug)]
+pub struct Execution {
+    id: RecordId,
+    lease: Option<(Fence, Timestamp)>,
+    lost: CancellationToken,
+}
+
+/// The work of one attempt, ready to be started once.
+pub(crate) type Work = Box<dyn FnOnce(Execution) -> JoinHandle<Outcome> + Send>;
+
+/// Packs the work so that it starts in a task of its own: work that blocks its thread then does not
+/// hold up the renewals of its lease, and work that panics ends alone.
+pub(crate) fn pack<W, F>(work: W) -> Work
+where
+    W: FnOnce(Execution) -> F + Send + 'static,
+    F: Future<Output = Outcome> + Send + 'static,
+{
+    Box::new(|execution| {
+        // The closure is called inside the task too, since it may panic as well.
+        tokio::spawn(async move { work(execution).await }.in_current_span())
+    })
+}
+
+/// How the work ended. A panic may have struck before or after it took effect: nobody knows.
+pub(crate) fn outcome_of(id: RecordId, ended: Result<Outcome, JoinError>) -> Outcome {
+    ended.unwrap_or_else(|error| {
+        // The panic's message is the work's own and may hold anything (trap 24).
+        let panicked = error.is_panic();
+        tracing::error!(record = %id.prefix(), panicked, "the work ended without an outcome");
+        Outcome::Unknown(Reply::default())
+    })
+}
+
+// === impl Execution ===
+
+impl Execution {
+    /// An execution under a lease, to be told through `lost` when it no longer holds.
+    pub(crate) const fn leased(
+        id: RecordId,
+        fence: Fence,
+        expires: Timestamp,
+        lost: CancellationToken,
+    ) -> Self {
+        Self { id, lease: Some((fence, expires)), lost }
+    }
+
+    /// An execution without protection.
+    pub(crate) fn bypassed(id: RecordId) -> Self {
+        Self { id, lease: None, lost: CancellationToken::new() }
+    }
+
+    /// The fence to hand on to whoever performs the effect, so that it can refuse an outdated
+    /// execution (trap 17). `None` if the work is executed without protection.
+    pub fn fence(&self) -> Option<Fence> {
+        self.lease.map(|(fence, _)| fence)
+    }
+
+    /// Until when the outcome will be replayed, on the store's clock, as known when the execution
+    /// began. `None` if the work is executed without protection.
+    pub fn expires(&self) -> Option<Timestamp> {
+        self.lease.map(|(_, expires)| expires)
+    }
+
+    /// The part of the record's id that may be shown in logs.
+    pub fn record_prefix(&self) -> String {
+        self.id.prefix()
+    }
+
+    /// Can the lease no longer be counted on?
+    ///
+    /// It was refused a renewal, or could not be renewed before it ran out. Another execution may
+    /// be running by now. Work that can stop should; work that cannot goes on, and its outcome
+    /// counts only if nobody has replaced it.
+    pub fn is_lost(&self) -> bool {
+        self.lost.is_cancelled()
+    }
+
+    /// Completes when [`is_lost`](Self::is_lost) becomes true, which may be never. Cancel-safe.
+    pub async fn lost(&self) {
+        self.lost.cancelled().await;
+    }
+}

@@ -1,0 +1,154 @@
+//! I9 and trap 3: a caller who leaves loses the answer and nothing else.
+
+use std::pin::pin;
+use std::task::Poll;
+use std::time::Duration;
+
+use semel_core::{Outcome, Policy, Reply, State};
+use semel_engine::{Answer, Engine, Stored};
+
+use crate::support::{
+    Answered, Effect, ScriptedStore, TestEngine, Verb, completed, conflict, engine, idle, once,
+    policy, settle_down, settled, spawn_once, state, until, wait,
+};
+
+/// Polls the future `polls` times, letting other tasks run in between, and then drops it. `None` if
+/// it had not completed by then.
+async fn leave_after<F: Future>(future: F, polls: usize) -> Option<F::Output> {
+    let mut future = pin!(future);
+    for _ in 0..polls {
+        let polled = std::future::poll_fn(|context| Poll::Ready(future.as_mut().poll(context)));
+        if let Poll::Ready(output) = polled.await {
+            return Some(output);
+        }
+        tokio::task::yield_now().await;
+    }
+    None
+}
+
+/// Runs `scene` with callers who leave after 0, 1, 2, … polls, until one stays to the end.
+async fn leave_at_every_moment<F>(scene: impl Fn(TestEngine, usize) -> F)
+where
+    F: Future<Output = Option<Answered>>,
+{
+    for yields in 0..4 {
+        for polls in 0.. {
+            assert!(polls < 1_000, "the call never completes");
+            let (engine, store) = engine();
+            store.yield_times(yields);
+            if scene(engine, polls).await.is_some() {
+                break;
+            }
+        }
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_caller_who_leaves_at_any_moment_loses_no_outcome() {
+    leave_at_every_moment(|engine, polls| async move {
+        let (effect, policy) = (Effect::new(), conflict());
+        let first = once(&engine, &policy, effect.work(completed("first")));
+        let answered = leave_after(first, polls).await;
+        idle(&engine).await;
+        // A call that was never polled has not begun; any other has run to its settlement.
+        assert_eq!(effect.runs(), usize::from(polls > 0), "{polls}");
+
+        let retry = once(&engine, &policy, effect.work(completed("first")));
+        let retried = retry.await.unwrap();
+        assert_eq!(effect.runs(), 1, "{polls}");
+        assert_eq!(retried.reply(), Some(&Reply::new("first")), "after {polls} polls");
+        assert_eq!(matches!(retried, Answer::Replayed { .. }), polls > 0, "{polls}");
+        assert_eq!(engine.running(), 0);
+        answered
+    })
+    .await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_caller_who_leaves_at_any_moment_leaks_no_lease() {
+    leave_at_every_moment(|engine, polls| async move {
+        let effect = Effect::new();
+        let outcome = Outcome::FailedForNow(Reply::new("later"));
+        let answered = leave_after(once(&engine, &conflict(), effect.work(outcome)), polls).await;
+        idle(&engine).await;
+        let left = state(engine.store().memory()).await;
+        assert_eq!(left, (polls > 0).then_some(State::Released), "{polls}");
+        answered
+    })
+    .await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_waiter_who_leaves_at_any_moment_leaks_no_lease() {
+    leave_at_every_moment(|engine, polls| async move {
+        let (holder, waiter) = (Effect::gated(), Effect::new());
+        let outcome = Outcome::FailedForNow(Reply::new("later"));
+        let first = spawn_once(&engine, &conflict(), holder.work(outcome));
+        holder.started().await;
+
+        let patient = wait(Duration::from_secs(9));
+        let second = once(&engine, &patient, waiter.work(completed("second")));
+        let mut second = Box::pin(second);
+        let early = leave_after(&mut second, polls / 2).await;
+        holder.finish();
+        let answered = match early {
+            Some(answer) => Some(answer),
+            None => leave_after(second, polls - polls / 2).await,
+        };
+        first.await.unwrap().unwrap();
+        idle(&engine).await;
+        // Either the waiter never became the executor, or it ran to its settlement.
+        let expected = match waiter.runs() {
+            0 => State::Released,
+            _ => State::Settled(settled("second")),
+        };
+        assert_eq!(state(engine.store().memory()).await, Some(expected), "{polls}");
+        answered
+    })
+    .await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_waiter_whose_caller_left_stops_waiting() {
+    let (engine, _store) = engine();
+    let effect = Effect::gated();
+    let first = spawn_once(&engine, &conflict(), effect.work(completed("first")));
+    effect.started().await;
+    let waiter =
+        spawn_once(&engine, &wait(Duration::from_mins(1)), effect.work(completed("second")));
+    until("it waits", || engine.waiting() == 1).await;
+
+    waiter.abort();
+    settle_down().await;
+    assert_eq!(engine.waiting(), 0);
+    effect.finish();
+    first.await.unwrap().unwrap();
+    assert_eq!(effect.runs(), 1);
+}
+
+#[tokio::test(start_paused = true)]
+async fn nothing_is_running_when_the_answer_is_there() {
+    let (engine, store) = engine();
+    let effect = Effect::new();
+    let answer = once(&engine, &conflict(), effect.work(completed("first"))).await;
+    assert_eq!(engine.running(), 0);
+    assert!(matches!(answer, Ok(Answer::Executed { stored: Stored::Durable, .. })));
+    assert_eq!(store.calls(Verb::Claim), 1);
+    assert_eq!(store.calls(Verb::Settle), 1);
+}
+
+/// Work may block its thread, against all advice. Its lease must not be lost by that (trap 17).
+#[tokio::test(flavor = "multi_thread", worker_threads = 3)]
+async fn work_that_blocks_its_thread_is_renewed_all_the_same() {
+    let store = std::sync::Arc::new(ScriptedStore::over(semel_store::MemoryStore::new()));
+    let engine = Engine::new(store.clone());
+    let short: Policy = policy().lease(Duration::from_millis(60)).build().unwrap();
+    let (go, stop) = std::sync::mpsc::channel();
+    let first = spawn_once(&engine, &short, move |_| async move {
+        stop.recv().unwrap();
+        completed("first")
+    });
+    until("the lease was renewed", || store.calls(Verb::Renew) >= 3).await;
+    go.send(()).unwrap();
+    first.await.unwrap().unwrap();
+}

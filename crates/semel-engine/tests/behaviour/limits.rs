@@ -1,0 +1,80 @@
+//! I10: everything has a limit, and hitting it is clear.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use semel_core::RecordId;
+use semel_engine::{Answer, Engine, EngineError, Limits};
+use tokio::time::Instant;
+
+use crate::support::{
+    Effect, ScriptedStore, TestEngine, Verb, completed, conflict, fingerprint, memory, never, once,
+    spawn_once, until, wait,
+};
+
+const PATIENT: Duration = Duration::from_mins(1);
+
+fn limited(limits: Limits) -> (TestEngine, Arc<ScriptedStore>) {
+    let store = Arc::new(ScriptedStore::over(memory()));
+    (Engine::with_limits(store.clone(), limits), store)
+}
+
+#[tokio::test(start_paused = true)]
+async fn one_execution_too_many_is_refused_before_its_claim() {
+    let (engine, store) = limited(Limits { executions_max: 1, ..Limits::default() });
+    let effect = Effect::gated();
+    let first = spawn_once(&engine, &conflict(), effect.work(completed("first")));
+    effect.started().await;
+    let refused = once(&engine, &conflict(), never).await;
+    assert!(matches!(refused, Err(EngineError::TooManyExecutions { max: 1 })));
+    assert_eq!(store.calls(Verb::Claim), 1);
+    effect.finish();
+    first.await.unwrap().unwrap();
+    let again = once(&engine, &conflict(), never).await.unwrap();
+    assert!(matches!(again, Answer::Replayed { .. }));
+}
+
+#[tokio::test(start_paused = true)]
+async fn one_waiter_too_many_does_not_wait() {
+    for limits in [
+        Limits { waiters_max: 1, ..Limits::default() },
+        Limits { waiters_per_record_max: 1, ..Limits::default() },
+    ] {
+        let (engine, _store) = limited(limits);
+        let effect = Effect::gated();
+        let first = spawn_once(&engine, &conflict(), effect.work(completed("first")));
+        effect.started().await;
+        let waiter = spawn_once(&engine, &wait(PATIENT), never);
+        until("it waits", || engine.waiting() == 1).await;
+        let began = Instant::now();
+        let refused = once(&engine, &wait(PATIENT), never).await.unwrap();
+        assert!(matches!(refused, Answer::InFlight { .. }));
+        assert_eq!(began.elapsed(), Duration::ZERO);
+        assert_eq!(engine.waiting(), 1);
+        effect.finish();
+        first.await.unwrap().unwrap();
+        waiter.await.unwrap().unwrap();
+        assert_eq!(engine.waiting(), 0);
+    }
+}
+
+/// Else duplicates of slow work would keep all other work out.
+#[tokio::test(start_paused = true)]
+async fn waiters_take_no_room_from_executions() {
+    let (engine, _store) = limited(Limits { executions_max: 2, ..Limits::default() });
+    let effect = Effect::gated();
+    let first = spawn_once(&engine, &conflict(), effect.work(completed("first")));
+    effect.started().await;
+    let mut waiters = Vec::new();
+    for number in 1..=5 {
+        waiters.push(spawn_once(&engine, &wait(PATIENT), never));
+        until("it waits", || engine.waiting() == number).await;
+    }
+    assert_eq!(engine.running(), 1);
+    let other = engine.attempt(RecordId::from_bytes([8; 32]), fingerprint("request"));
+    let work = Effect::new().work(completed("other"));
+    let answer = engine.once(other, &conflict(), work).await.unwrap();
+    assert!(matches!(answer, Answer::Executed { .. }));
+    effect.finish();
+    first.await.unwrap().unwrap();
+}

@@ -1,0 +1,12 @@
+//! The engine's rules, one file each, over a store that follows a script.
+#![expect(clippy::unwrap_used, reason = "a panic is how tests fail")]
+
+mod detached;
+mod fencing;
+mod limits;
+mod logs;
+mod outcomes;
+mod shutdown;
+mod store_loss;
+mod support;
+mod waiting;

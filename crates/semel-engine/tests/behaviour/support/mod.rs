@@ -1,0 +1,182 @@
+//! What the tests share: keys, work that counts itself, and waiting for conditions.
+
+mod scripted_store;
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::time::Duration;
+
+use semel_core::{
+    Fingerprint, InFlight, Outcome, Policy, PolicyBuilder, RecordId, Reply, Settlement, State,
+    Timestamp,
+};
+use semel_engine::{Answer, Engine, EngineError, Execution};
+use semel_store::{Clock, MemoryStore, Store};
+use tokio::task::JoinHandle;
+use tokio::time::Instant;
+use tokio_util::sync::CancellationToken;
+
+pub(crate) use scripted_store::{Fault, ScriptedStore, Verb};
+
+pub(crate) type TestEngine = Engine<Arc<ScriptedStore>>;
+pub(crate) type Answered = Result<Answer, EngineError>;
+
+pub(crate) const LEASE: Duration = Duration::from_secs(3);
+pub(crate) const RECORD: RecordId = RecordId::from_bytes([7; 32]);
+
+/// A store's clock that follows Tokio's, which tests can pause.
+#[derive(Debug)]
+struct TokioClock(Instant);
+
+impl Clock for TokioClock {
+    fn now(&self) -> Timestamp {
+        Timestamp::from_millis(1_000_000).plus(self.0.elapsed())
+    }
+}
+
+pub(crate) fn memory() -> MemoryStore {
+    MemoryStore::with_clock(Arc::new(TokioClock(Instant::now())))
+}
+
+/// An engine over a scripted store of its own.
+pub(crate) fn engine() -> (TestEngine, Arc<ScriptedStore>) {
+    engine_over(&memory())
+}
+
+/// A node: an engine with its own view of a store that others use too.
+pub(crate) fn engine_over(memory: &MemoryStore) -> (TestEngine, Arc<ScriptedStore>) {
+    let store = Arc::new(ScriptedStore::over(memory.clone()));
+    (Engine::new(store.clone()), store)
+}
+
+pub(crate) fn policy() -> PolicyBuilder {
+    Policy::builder().lease(LEASE)
+}
+
+pub(crate) fn conflict() -> Policy {
+    policy().build().unwrap()
+}
+
+pub(crate) fn wait(timeout: Duration) -> Policy {
+    policy().in_flight(InFlight::Wait(timeout)).build().unwrap()
+}
+
+pub(crate) fn fingerprint(body: &str) -> Fingerprint {
+    Fingerprint::new([("body", body)])
+}
+
+pub(crate) fn completed(reply: &str) -> Outcome {
+    Outcome::Completed(Reply::new(reply.to_owned()))
+}
+
+pub(crate) fn settled(reply: &str) -> Settlement {
+    Settlement::Completed(Reply::new(reply.to_owned()))
+}
+
+/// Makes an attempt on [`RECORD`] with the usual request.
+pub(crate) async fn once<S, W, F>(engine: &Engine<S>, policy: &Policy, work: W) -> Answered
+where
+    S: Store,
+    W: FnOnce(Execution) -> F + Send + 'static,
+    F: Future<Output = Outcome> + Send + 'static,
+{
+    let attempt = engine.attempt(RECORD, fingerprint("request"));
+    engine.once(attempt, policy, work).await
+}
+
+/// The same in a task of its own.
+pub(crate) fn spawn_once<S, W, F>(
+    engine: &Engine<S>,
+    policy: &Policy,
+    work: W,
+) -> JoinHandle<Answered>
+where
+    S: Store,
+    W: FnOnce(Execution) -> F + Send + 'static,
+    F: Future<Output = Outcome> + Send + 'static,
+{
+    let (engine, policy) = (engine.clone(), policy.clone());
+    tokio::spawn(async move { once(&engine, &policy, work).await })
+}
+
+/// Waits until something becomes true, which must happen within a minute.
+pub(crate) async fn until(what: &str, mut holds: impl FnMut() -> bool) {
+    let wait = async {
+        while !holds() {
+            tokio::time::sleep(Duration::from_millis(1)).await;
+        }
+    };
+    let waited = tokio::time::timeout(Duration::from_mins(1), wait).await;
+    assert!(waited.is_ok(), "never happened: {what}");
+}
+
+/// Waits until nothing is running and nobody is waiting.
+pub(crate) async fn idle<S: Store>(engine: &Engine<S>) {
+    until("the engine is idle", || engine.running() == 0 && engine.waiting() == 0).await;
+}
+
+/// Lets every task that is ready run for a while, without time passing.
+pub(crate) async fn settle_down() {
+    for _ in 0..50 {
+        tokio::task::yield_now().await;
+    }
+}
+
+/// The state of [`RECORD`].
+pub(crate) async fn state(memory: &MemoryStore) -> Option<State> {
+    memory.inspect(RECORD).await.unwrap().map(|record| record.state)
+}
+
+/// Work that counts its runs, and may be told to wait before it ends.
+#[derive(Clone, Default)]
+pub(crate) struct Effect {
+    runs: Arc<AtomicUsize>,
+    gate: Option<CancellationToken>,
+}
+
+impl Effect {
+    /// Work that ends at once.
+    pub(crate) fn new() -> Self {
+        Self::default()
+    }
+
+    /// Work that goes on until [`finish`](Self::finish).
+    pub(crate) fn gated() -> Self {
+        Self { runs: Arc::default(), gate: Some(CancellationToken::new()) }
+    }
+
+    pub(crate) fn finish(&self) {
+        self.gate.as_ref().expect("gated").cancel();
+    }
+
+    pub(crate) fn runs(&self) -> usize {
+        self.runs.load(Ordering::SeqCst)
+    }
+
+    pub(crate) async fn started(&self) {
+        until("the work has started", || self.runs() > 0).await;
+    }
+
+    /// The work, ending with `outcome`.
+    pub(crate) fn work(
+        &self,
+        outcome: Outcome,
+    ) -> impl FnOnce(Execution) -> std::pin::Pin<Box<dyn Future<Output = Outcome> + Send>> + Send + 'static
+    {
+        let effect = self.clone();
+        move |_| {
+            Box::pin(async move {
+                effect.runs.fetch_add(1, Ordering::SeqCst);
+                if let Some(gate) = effect.gate {
+                    gate.cancelled().await;
+                }
+                outcome
+            })
+        }
+    }
+}
+
+/// Work that must not be executed. Its panic becomes [`Outcome::Unknown`], so the answer tells.
+pub(crate) fn never(_: Execution) -> std::future::Ready<Outcome> {
+    panic!("this must not be executed")
+}

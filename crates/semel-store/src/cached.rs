@@ -1,0 +1,241 @@
+use std::sync::Arc;
+use std::time::Duration;
+
+use bytes::Bytes;
+use quick_cache::sync::Cache;
+use quick_cache::{OptionsBuilder, Weighter};
+use semel_core::{
+    Attempt, Claim, Fingerprint, Lease, Policy, Record, RecordId, Release, Reply, Settlement,
+    Timestamp,
+};
+
+use crate::{Clock, Health, Released, Renewed, Settled, Store, StoreFuture, Swept};
+
+/// Answers replays from this process's memory: a settled record never changes until it expires
+/// (I2), so a copy is as good as the record.
+///
+/// Only settled records are remembered. Everything that can still change (leased, released, held)
+/// is asked of the store every time, and so is every verb but `claim`.
+///
+/// # Whose clock
+///
+/// Expiry is the store's to judge, by the store's clock (trap 18). `clock` must therefore be the
+/// store's own, as for a store in this process, or one that lags behind a server's by less than
+/// [`CacheLimits::margin`]. Within the margin before its expiry a record is asked of the store
+/// again, so a replay is never given past expiry. A clock that runs ahead only costs hits.
+///
+/// # Staleness
+///
+/// An operator who deletes or resolves a record in the store is not seen here: a copy may be
+/// replayed until the record would have expired or until it is evicted, whichever comes first.
+/// [`forget`](Cached::forget) drops the copy in this process.
+///
+/// A copy taken when a lease was settled says the expiry that the lease knew: whoever renews must
+/// take note of the answer ([`Lease::renewed`]). A copy never says a later one than the record.
+#[derive(Debug)]
+pub struct Cached<S> {
+    store: S,
+    clock: Arc<dyn Clock>,
+    limits: CacheLimits,
+    copies: Cache<RecordId, Copied, ByBytes>,
+}
+
+/// How much a [`Cached`] store remembers, and how close to its expiry it trusts a copy.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct CacheLimits {
+    /// All copies together weigh at most this much.
+    pub bytes: u64,
+    /// A record with a larger reply is not remembered: it would push out many small ones.
+    pub entry_bytes_max: usize,
+    /// By how much a copy is given up before its record expires: more than `clock` can lag behind
+    /// the store's.
+    pub margin: Duration,
+}
+
+/// A settled record, as far as a claim needs it.
+#[derive(Clone, Debug)]
+struct Copied {
+    fingerprint: Fingerprint,
+    settlement: Settlement,
+    expires: Timestamp,
+}
+
+/// Weighs a copy by the memory it takes.
+#[derive(Clone, Debug)]
+struct ByBytes;
+
+// === impl CacheLimits ===
+
+impl Default for CacheLimits {
+    fn default() -> Self {
+        Self { bytes: 64 << 20, entry_bytes_max: 64 << 10, margin: Duration::from_secs(1) }
+    }
+}
+
+impl CacheLimits {
+    /// How many copies to make room for at first; the cache grows from there within its bytes.
+    fn copies_estimated(&self) -> usize {
+        const TYPICAL_BYTES: u64 = 1 << 10;
+        usize::try_from(self.bytes / TYPICAL_BYTES).unwrap_or(usize::MAX)
+    }
+
+    /// As many parts as keep threads out of each other's way, but each still large enough to hold
+    /// the largest copy many times over.
+    fn shards(&self) -> usize {
+        const SHARDS_MAX: u64 = 32;
+        const LARGEST_PER_SHARD: u64 = 16;
+        let largest = (self.entry_bytes_max as u64).saturating_add(ByBytes::FIXED);
+        let shards = self.bytes / largest.saturating_mul(LARGEST_PER_SHARD);
+        usize::try_from(shards.clamp(1, SHARDS_MAX)).unwrap_or(1)
+    }
+}
+
+// === impl Cached ===
+
+impl<S: Store> Cached<S> {
+    /// Puts a cache in front of `store`; `clock` tells the time of the store.
+    pub fn new(store: S, clock: Arc<dyn Clock>, limits: CacheLimits) -> Self {
+        let options = OptionsBuilder::new()
+            .estimated_items_capacity(limits.copies_estimated())
+            .weight_capacity(limits.bytes)
+            .shards(limits.shards())
+            .build()
+            .expect("both capacities are given");
+        Self {
+            store,
+            clock,
+            limits,
+            copies: Cache::with_options(
+                options,
+                ByBytes,
+                quick_cache::DefaultHashBuilder::default(),
+                quick_cache::sync::DefaultLifecycle::default(),
+            ),
+        }
+    }
+
+    /// Drops the copy of a record that was deleted or resolved in the store. Other processes keep
+    /// theirs.
+    pub fn forget(&self, id: RecordId) {
+        self.copies.remove(&id);
+    }
+
+    /// How much all copies weigh now, in bytes.
+    pub fn bytes(&self) -> u64 {
+        self.copies.weight()
+    }
+
+    /// The answer of a copy, if there is one that surely has not expired.
+    fn recall(&self, attempt: &Attempt) -> Option<Claim> {
+        let copy = self.copies.get(&attempt.id())?;
+        if !self.is_trusted(copy.expires) {
+            self.copies.remove_if(&attempt.id(), |copy| !self.is_trusted(copy.expires));
+            return None;
+        }
+        if copy.fingerprint != attempt.fingerprint() {
+            return Some(Claim::Mismatch);
+        }
+        Some(Claim::Replay { settlement: copy.settlement, expires: copy.expires })
+    }
+
+    fn remember(
+        &self,
+        id: RecordId,
+        fingerprint: Fingerprint,
+        settled: &Settlement,
+        expires: Timestamp,
+    ) {
+        let bytes = settled.reply().map_or(0, |reply| reply.bytes().len());
+        if bytes > self.limits.entry_bytes_max || !self.is_trusted(expires) {
+            return;
+        }
+        let copy = Copied { fingerprint, settlement: compact(settled), expires };
+        self.copies.insert(id, copy);
+    }
+
+    fn is_trusted(&self, expires: Timestamp) -> bool {
+        self.clock.now().plus(self.limits.margin) < expires
+    }
+}
+
+/// The same settlement in memory of its own: a reply may be a slice of a much larger buffer, which
+/// a copy would keep alive unweighed.
+fn compact(settlement: &Settlement) -> Settlement {
+    let own = |reply: &Reply| {
+        let own = Reply::new(Bytes::copy_from_slice(reply.bytes()));
+        match reply.result() {
+            Some(result) => own.with_result(result.clone()),
+            None => own,
+        }
+    };
+    match settlement {
+        Settlement::Completed(reply) => Settlement::Completed(own(reply)),
+        Settlement::Failed(reply) => Settlement::Failed(own(reply)),
+        Settlement::Abandoned => Settlement::Abandoned,
+    }
+}
+
+impl<S: Store> Store for Cached<S> {
+    fn claim<'a>(&'a self, attempt: &'a Attempt, policy: &'a Policy) -> StoreFuture<'a, Claim> {
+        Box::pin(async move {
+            if let Some(claim) = self.recall(attempt) {
+                return Ok(claim);
+            }
+            let claim = self.store.claim(attempt, policy).await?;
+            if let Claim::Replay { settlement, expires } = &claim {
+                self.remember(attempt.id(), attempt.fingerprint(), settlement, *expires);
+            }
+            Ok(claim)
+        })
+    }
+
+    fn renew<'a>(&'a self, lease: &'a Lease, duration: Duration) -> StoreFuture<'a, Renewed> {
+        self.store.renew(lease, duration)
+    }
+
+    fn settle<'a>(&'a self, lease: &'a Lease, settlement: Settlement) -> StoreFuture<'a, Settled> {
+        Box::pin(async move {
+            let settled = self.store.settle(lease, settlement.clone()).await?;
+            if settled == Settled::Recorded {
+                self.remember(lease.id(), lease.fingerprint(), &settlement, lease.expires());
+            }
+            Ok(settled)
+        })
+    }
+
+    fn release<'a>(&'a self, lease: &'a Lease, how: Release) -> StoreFuture<'a, Released> {
+        self.store.release(lease, how)
+    }
+
+    fn inspect(&self, id: RecordId) -> StoreFuture<'_, Option<Record>> {
+        self.store.inspect(id)
+    }
+
+    fn sweep(&self, limit: usize) -> StoreFuture<'_, Swept> {
+        self.store.sweep(limit)
+    }
+
+    fn health(&self) -> StoreFuture<'_, Health> {
+        self.store.health()
+    }
+}
+
+// === impl ByBytes ===
+
+impl ByBytes {
+    /// What a copy takes beside its reply: itself, its id, its place in the cache's tables, and the
+    /// head of the reply's allocation.
+    const FIXED: u64 = (size_of::<RecordId>() + size_of::<Copied>() + 64) as u64;
+}
+
+impl Weighter<RecordId, Copied> for ByBytes {
+    fn weight(&self, _: &RecordId, copy: &Copied) -> u64 {
+        let reply = copy.settlement.reply();
+        let bytes = reply.map_or(0, |reply| reply.bytes().len());
+        let result = reply.and_then(Reply::result).map_or(0, |result| result.as_str().len());
+        Self::FIXED + (bytes + result) as u64
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,209 @@
+use semel_core::{Fence, OnAbandoned};
+
+use super::*;
+use crate::ManualClock;
+use crate::unruly::{Unruly, attempt, clock, completed, lease, request};
+
+const SECOND: Duration = Duration::from_secs(1);
+
+/// A cache in front of a store that counts, both on one clock.
+struct Setup {
+    inner: Arc<Unruly>,
+    clock: ManualClock,
+    cached: Cached<Arc<Unruly>>,
+    policy: Policy,
+}
+
+fn setup(limits: CacheLimits) -> Setup {
+    let clock = clock();
+    let inner = Unruly::on(&clock);
+    Setup {
+        cached: Cached::new(Arc::clone(&inner), Arc::new(clock.clone()), limits),
+        inner,
+        clock,
+        policy: policy(OnAbandoned::Reexecute),
+    }
+}
+
+fn policy(on_abandoned: OnAbandoned) -> Policy {
+    Policy::builder().lease(SECOND * 5).ttl(SECOND * 60).on_abandoned(on_abandoned).build().unwrap()
+}
+
+// === impl Setup ===
+
+impl Setup {
+    async fn claim(&self, attempt: &Attempt) -> Claim {
+        self.cached.claim(attempt, &self.policy).await.unwrap()
+    }
+
+    /// Claims and settles through the cache; when the record expires.
+    async fn settle(&self, key: &str, settlement: &Settlement) -> Timestamp {
+        let lease = lease(&self.cached, &attempt(key, 1), &self.policy).await;
+        let settled = self.cached.settle(&lease, settlement.clone()).await.unwrap();
+        assert_eq!(settled, Settled::Recorded);
+        self.inner.asked();
+        lease.expires()
+    }
+}
+
+#[tokio::test]
+async fn what_was_settled_here_is_replayed_without_asking() {
+    let setup = setup(CacheLimits::default());
+    let expected = Claim::Replay {
+        expires: setup.settle("k", &completed("paid")).await,
+        settlement: completed("paid"),
+    };
+    assert_eq!(setup.claim(&attempt("k", 2)).await, expected);
+    assert_eq!(setup.inner.asked(), 0);
+}
+
+#[tokio::test]
+async fn what_was_settled_elsewhere_is_asked_once() {
+    let setup = setup(CacheLimits::default());
+    let lease = lease(&setup.inner, &attempt("k", 1), &setup.policy).await;
+    setup.inner.settle(&lease, completed("paid")).await.unwrap();
+    setup.inner.asked();
+    let first = setup.claim(&attempt("k", 2)).await;
+    assert_eq!(setup.inner.asked(), 1);
+    assert_eq!(setup.claim(&attempt("k", 3)).await, first);
+    assert_eq!(setup.inner.asked(), 0);
+}
+
+#[tokio::test]
+async fn another_request_is_refused_without_asking() {
+    let setup = setup(CacheLimits::default());
+    setup.settle("k", &completed("paid")).await;
+    let other = request("k", 2, "pay 999");
+    assert_eq!(setup.claim(&other).await, Claim::Mismatch);
+    assert_eq!(setup.inner.asked(), 0);
+}
+
+#[tokio::test]
+async fn what_can_still_change_is_always_asked() {
+    let setup = setup(CacheLimits::default());
+    let lease = lease(&setup.cached, &attempt("k", 1), &setup.policy).await;
+    for how in [None, Some(Release::Hold)] {
+        if let Some(how) = how {
+            setup.cached.release(&lease, how).await.unwrap();
+        }
+        setup.inner.asked();
+        for owner in 2..5 {
+            setup.claim(&attempt("k", owner)).await;
+        }
+        assert_eq!(setup.inner.asked(), 3, "{how:?}");
+    }
+}
+
+#[tokio::test]
+async fn abandoned_work_called_a_failure_is_remembered() {
+    let setup = setup(CacheLimits::default());
+    let late = lease(&setup.cached, &attempt("k", 1), &setup.policy).await;
+    setup.clock.advance(SECOND * 5);
+    let (fail, attempt) = (policy(OnAbandoned::Fail), attempt("k", 2));
+    let first = setup.cached.claim(&attempt, &fail).await.unwrap();
+    let expected = Claim::Replay { settlement: Settlement::Abandoned, expires: late.expires() };
+    assert_eq!(first, expected);
+    setup.inner.asked();
+    assert_eq!(setup.claim(&attempt).await, expected);
+    assert_eq!(setup.inner.asked(), 0);
+}
+
+#[tokio::test]
+async fn a_refused_settlement_is_not_remembered() {
+    let setup = setup(CacheLimits::default());
+    let late = lease(&setup.cached, &attempt("k", 1), &setup.policy).await;
+    setup.clock.advance(SECOND * 5);
+    let _successor = lease(&setup.cached, &attempt("k", 2), &setup.policy).await;
+    let refused = setup.cached.settle(&late, completed("stale")).await.unwrap();
+    assert!(matches!(refused, Settled::Refused(_)));
+    let claim = setup.claim(&attempt("k", 3)).await;
+    assert!(matches!(claim, Claim::InFlight { .. }), "{claim:?}");
+}
+
+/// Trap 16: an expired record is not replayed, also not from a cache.
+#[tokio::test]
+async fn an_expired_record_is_never_replayed() {
+    let setup = setup(CacheLimits::default());
+    let expires = setup.settle("k", &completed("paid")).await;
+    let nearly = SECOND + Duration::from_millis(1);
+    let left = setup.clock.now().until(expires).saturating_sub(nearly);
+    setup.clock.advance(left);
+    setup.claim(&attempt("k", 2)).await;
+    assert_eq!(setup.inner.asked(), 0);
+    // Within the margin the store is asked, and still replays.
+    setup.clock.advance(Duration::from_millis(1));
+    let claim = setup.claim(&attempt("k", 3)).await;
+    assert!(matches!(claim, Claim::Replay { .. }), "{claim:?}");
+    assert_eq!(setup.inner.asked(), 1);
+    setup.clock.advance(SECOND);
+    let claim = setup.claim(&attempt("k", 4)).await;
+    assert!(matches!(claim, Claim::Execute(lease) if lease.fence() == Fence::FIRST));
+}
+
+/// Trap 18: a node whose clock lags by less than the margin does not replay what has expired by
+/// the store's.
+#[tokio::test]
+async fn a_lagging_clock_does_not_prolong_a_record() {
+    let store_clock = clock();
+    let node_clock = ManualClock::at(Timestamp::from_millis(store_clock.now().as_millis() - 999));
+    let inner = Unruly::on(&store_clock);
+    let limits = CacheLimits::default();
+    let cached = Cached::new(Arc::clone(&inner), Arc::new(node_clock.clone()), limits);
+    let policy = policy(OnAbandoned::Reexecute);
+    let lease = lease(&cached, &attempt("k", 1), &policy).await;
+    cached.settle(&lease, completed("paid")).await.unwrap();
+    for clock in [&store_clock, &node_clock] {
+        clock.advance(SECOND * 60);
+    }
+    let claim = cached.claim(&attempt("k", 2), &policy).await.unwrap();
+    assert!(matches!(claim, Claim::Execute(_)), "{claim:?}");
+}
+
+#[tokio::test]
+async fn a_forgotten_record_is_asked_again() {
+    let setup = setup(CacheLimits::default());
+    setup.settle("k", &completed("paid")).await;
+    setup.cached.forget(attempt("k", 1).id());
+    setup.claim(&attempt("k", 2)).await;
+    assert_eq!(setup.inner.asked(), 1);
+}
+
+#[tokio::test]
+async fn a_large_reply_is_not_remembered() {
+    let limits = CacheLimits { entry_bytes_max: 1_000, ..CacheLimits::default() };
+    let setup = setup(limits);
+    setup.settle("small", &completed(vec![7; 1_000])).await;
+    setup.settle("large", &completed(vec![7; 1_001])).await;
+    setup.claim(&attempt("small", 2)).await;
+    assert_eq!(setup.inner.asked(), 0);
+    setup.claim(&attempt("large", 2)).await;
+    assert_eq!(setup.inner.asked(), 1);
+}
+
+/// Trap 25 (I10): however much is settled, the cache stays within its bytes, and goes on serving.
+#[tokio::test]
+async fn the_cache_stays_within_its_bytes() {
+    let limits = CacheLimits { bytes: 100_000, entry_bytes_max: 1_000, ..CacheLimits::default() };
+    let setup = setup(limits);
+    for number in 0..2_000 {
+        setup.settle(&format!("k{number}"), &completed(vec![7; 1_000])).await;
+        assert!(setup.cached.bytes() <= limits.bytes);
+    }
+    assert!(setup.cached.bytes() > limits.bytes / 2);
+    setup.claim(&attempt("k1999", 2)).await;
+    assert_eq!(setup.inner.asked(), 0);
+}
+
+/// A reply may be a slice of a network buffer; the cache must not keep the whole of it unweighed.
+#[tokio::test]
+async fn a_copy_does_not_keep_a_larger_buffer_alive() {
+    let setup = setup(CacheLimits::default());
+    let buffer = Bytes::from(vec![7; 1 << 20]);
+    setup.settle("k", &completed(buffer.slice(10..20))).await;
+    let Claim::Replay { settlement, .. } = setup.claim(&attempt("k", 2)).await else {
+        panic!("expected Replay");
+    };
+    let bytes = settlement.reply().unwrap().bytes();
+    assert_eq!(bytes, &buffer.slice(10..20));
+    assert!(!buffer.as_ptr_range().contains(&bytes.as_ptr()));
+}

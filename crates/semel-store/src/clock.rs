@@ -1,0 +1,97 @@
+//! The one module that reads the machine's time.
+
+use std::fmt;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
+
+use semel_core::Timestamp;
+
+/// Tells a store the time.
+pub trait Clock: fmt::Debug + Send + Sync + 'static {
+    /// The present moment.
+    fn now(&self) -> Timestamp;
+}
+
+/// The machine's time when the clock was made, carried on by its monotonic clock.
+///
+/// Setting the machine's clock forward or back while the process runs therefore neither ends a live
+/// lease early (trap 18) nor makes one last for hours.
+#[derive(Debug)]
+pub struct SteadyClock {
+    started: Timestamp,
+    since: Instant,
+}
+
+/// A clock that stands still until it is told to move, for tests.
+#[derive(Clone, Debug, Default)]
+pub struct ManualClock(Arc<AtomicU64>);
+
+// === impl SteadyClock ===
+
+impl SteadyClock {
+    /// A clock that starts at the machine's present time.
+    #[expect(clippy::disallowed_methods, reason = "this is the module that may read the time")]
+    pub fn start() -> Self {
+        let since_epoch = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or(Duration::ZERO);
+        Self { started: Timestamp::ZERO.plus(since_epoch), since: Instant::now() }
+    }
+}
+
+impl Clock for SteadyClock {
+    fn now(&self) -> Timestamp {
+        // Rounding an elapsed time up could put two readings in the wrong order only if `plus`
+        // were not monotonic, and it is.
+        self.started.plus(self.since.elapsed())
+    }
+}
+
+// === impl ManualClock ===
+
+impl ManualClock {
+    /// A clock that shows `start`.
+    pub fn at(start: Timestamp) -> Self {
+        Self(Arc::new(AtomicU64::new(start.as_millis())))
+    }
+
+    /// Moves the clock forward.
+    pub fn advance(&self, by: Duration) {
+        let to = self.now().plus(by);
+        self.0.store(to.as_millis(), Ordering::SeqCst);
+    }
+}
+
+impl Clock for ManualClock {
+    fn now(&self) -> Timestamp {
+        Timestamp::from_millis(self.0.load(Ordering::SeqCst))
+    }
+}
+
+impl<C: Clock + ?Sized> Clock for Arc<C> {
+    fn now(&self) -> Timestamp {
+        (**self).now()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_manual_clock_moves_only_when_told() {
+        let clock = ManualClock::at(Timestamp::from_millis(5));
+        let other = clock.clone();
+        assert_eq!(clock.now().as_millis(), 5);
+        other.advance(Duration::from_millis(7));
+        assert_eq!(clock.now().as_millis(), 12);
+    }
+
+    #[test]
+    fn a_steady_clock_starts_at_the_present_and_never_goes_back() {
+        let clock = SteadyClock::start();
+        let readings: Vec<_> = (0..1_000).map(|_| clock.now()).collect();
+        assert!(readings.is_sorted());
+        // The year 2020: a clock that started at zero would fail here.
+        assert!(readings[0] > Timestamp::from_millis(1_577_836_800_000));
+    }
+}

@@ -1,0 +1,38 @@
+//! Random histories, played on the store and on the reference side by side: every answer and every
+//! record must be equal. This is what holds a store that decides in a script or a statement to the
+//! core's decisions.
+
+mod history;
+mod timed;
+
+use proptest::test_runner::{Config, RngSeed, TestRunner, contextualize_config};
+
+use super::Fixture;
+use history::Pair;
+
+/// Any sequence of verbs, with leases used late and claims repeated, is answered as the reference
+/// answers it.
+///
+/// The histories are the same in every run; `PROPTEST_RNG_SEED` and `PROPTEST_CASES` choose others.
+/// A failure is shrunk to the shortest history that shows it.
+pub async fn random_histories_agree_with_the_reference<F: Fixture>() {
+    let runtime = tokio::runtime::Handle::current();
+    // The runner is synchronous, and blocking is forbidden on the runtime's own threads.
+    let played = tokio::task::spawn_blocking(move || {
+        TestRunner::new(config::<F>())
+            .run(&history::histories(), |history| runtime.block_on(Pair::<F>::play(history)))
+    });
+    if let Err(disagreement) = played.await.expect("the runner") {
+        panic!("{disagreement}");
+    }
+}
+
+fn config<F: Fixture>() -> Config {
+    contextualize_config(Config {
+        cases: F::HISTORIES,
+        rng_seed: RngSeed::Fixed(0x005e_6e1f),
+        max_shrink_iters: 2_000,
+        failure_persistence: None,
+        ..Config::default()
+    })
+}

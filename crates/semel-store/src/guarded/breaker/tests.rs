@@ -1,0 +1,167 @@
+use super::*;
+
+const OPEN_FOR: Duration = Duration::from_secs(10);
+
+/// What happens to the breaker, in order, at a second.
+enum Event {
+    /// A call is let through and answered.
+    Answered,
+    /// A call is let through and fails.
+    Failed,
+    /// A call is let through and dropped.
+    Dropped,
+    /// A call is not let through.
+    Refused,
+}
+
+use BreakerState::{Closed, HalfOpen, Open};
+use Event::{Answered, Dropped, Failed, Refused};
+
+fn breaker() -> (Breaker, Instant) {
+    (Breaker::new(3, OPEN_FOR), Instant::now())
+}
+
+fn cause() -> Cause {
+    Cause::from("no route")
+}
+
+fn play(events: &[(u64, Event, BreakerState)]) {
+    let (mut breaker, start) = breaker();
+    for (number, (second, event, expected)) in events.iter().enumerate() {
+        let now = start + Duration::from_secs(*second);
+        let admitted = breaker.admit(now);
+        match (event, admitted) {
+            (Answered, Ok(ticket)) => breaker.answered(&ticket),
+            (Failed, Ok(ticket)) => breaker.failed(&ticket, now, cause),
+            (Dropped, Ok(ticket)) => breaker.dropped(&ticket, now),
+            (Refused, Err(why)) => assert_eq!(why, cause()),
+            (_, admitted) => panic!("event {number}: {admitted:?}"),
+        }
+        assert_eq!(breaker.state(), *expected, "event {number}");
+    }
+}
+
+#[test]
+fn failures_in_a_row_open_it() {
+    play(&[
+        (0, Failed, Closed),
+        (0, Failed, Closed),
+        (0, Failed, Open),
+        (0, Refused, Open),
+        (9, Refused, Open),
+    ]);
+}
+
+#[test]
+fn an_answer_between_failures_starts_the_count_anew() {
+    play(&[
+        (0, Failed, Closed),
+        (0, Failed, Closed),
+        (0, Answered, Closed),
+        (0, Failed, Closed),
+        (0, Failed, Closed),
+        (0, Failed, Open),
+    ]);
+}
+
+#[test]
+fn dropped_calls_say_nothing() {
+    play(&[(0, Failed, Closed), (0, Failed, Closed), (0, Dropped, Closed), (0, Failed, Open)]);
+}
+
+#[test]
+fn a_probe_that_is_answered_closes_it() {
+    play(&[
+        (0, Failed, Closed),
+        (0, Failed, Closed),
+        (0, Failed, Open),
+        (10, Answered, Closed),
+        (10, Failed, Closed),
+        (10, Failed, Closed),
+        (10, Failed, Open),
+    ]);
+}
+
+#[test]
+fn a_probe_that_fails_opens_it_for_as_long_again() {
+    play(&[
+        (0, Failed, Closed),
+        (0, Failed, Closed),
+        (0, Failed, Open),
+        (10, Failed, Open),
+        (19, Refused, Open),
+        (20, Answered, Closed),
+    ]);
+}
+
+#[test]
+fn a_probe_that_is_dropped_makes_room_for_the_next() {
+    play(&[
+        (0, Failed, Closed),
+        (0, Failed, Closed),
+        (0, Failed, Open),
+        (10, Dropped, Open),
+        (10, Dropped, Open),
+        (10, Answered, Closed),
+    ]);
+}
+
+/// A breaker that has just opened, and a call that began before.
+fn opened() -> (Breaker, Instant, Ticket) {
+    let (mut breaker, now) = breaker();
+    let straggler = breaker.admit(now).unwrap();
+    for _ in 0..3 {
+        let ticket = breaker.admit(now).unwrap();
+        breaker.failed(&ticket, now, cause);
+    }
+    (breaker, now, straggler)
+}
+
+#[test]
+fn only_one_probe_is_let_through() {
+    let (mut breaker, now, _) = opened();
+    let later = now + OPEN_FOR;
+    let probe = breaker.admit(later).unwrap();
+    assert_eq!(breaker.state(), HalfOpen);
+    assert_eq!(breaker.admit(later), Err(cause()));
+    assert_eq!(breaker.admit(later + OPEN_FOR), Err(cause()));
+    breaker.answered(&probe);
+    assert!(breaker.admit(later).is_ok());
+}
+
+#[test]
+fn a_straggler_neither_closes_nor_opens_it() {
+    let (mut breaker, now, straggler) = opened();
+    breaker.answered(&straggler);
+    assert_eq!(breaker.state(), Open);
+    let probe = breaker.admit(now + OPEN_FOR).unwrap();
+    breaker.answered(&straggler);
+    breaker.failed(&straggler, now, cause);
+    breaker.dropped(&straggler, now);
+    assert_eq!(breaker.state(), HalfOpen);
+    breaker.answered(&probe);
+    for _ in 0..3 {
+        breaker.failed(&straggler, now, cause);
+    }
+    assert_eq!(breaker.state(), Closed);
+}
+
+#[test]
+fn an_earlier_probe_does_not_speak_for_a_later_one() {
+    let (mut breaker, now, _) = opened();
+    let first = breaker.admit(now + OPEN_FOR).unwrap();
+    breaker.dropped(&first, now + OPEN_FOR);
+    let _second = breaker.admit(now + OPEN_FOR).unwrap();
+    breaker.answered(&first);
+    assert_eq!(breaker.state(), HalfOpen);
+}
+
+#[test]
+fn zero_failures_are_taken_for_one() {
+    let mut breaker = Breaker::new(0, OPEN_FOR);
+    let now = Instant::now();
+    let ticket = breaker.admit(now).unwrap();
+    assert_eq!(breaker.state(), Closed);
+    breaker.failed(&ticket, now, cause);
+    assert_eq!(breaker.state(), Open);
+}

@@ -1,0 +1,170 @@
+use std::task::Poll;
+
+use semel_core::Fence;
+use tokio::time::advance;
+
+use super::*;
+use crate::unruly::{Mood, Unruly, attempt, clock, completed, lease};
+
+const MILLISECOND: Duration = Duration::from_millis(1);
+
+fn setup(guard: Guard) -> (Arc<Unruly>, Guarded<Arc<Unruly>>) {
+    let inner = Unruly::on(&clock());
+    (Arc::clone(&inner), Guarded::new(inner, guard))
+}
+
+/// The defaults, but for the number of failures.
+fn opens_after(failures_to_open: u32) -> Guard {
+    Guard { failures_to_open, ..Guard::default() }
+}
+
+async fn unavailable(guarded: &Guarded<Arc<Unruly>>) -> String {
+    match guarded.health().await {
+        Err(StoreError::Unavailable { what, .. }) => what,
+        other => panic!("expected Unavailable, got {other:?}"),
+    }
+}
+
+/// Must fail at its deadline, neither before nor after.
+async fn assert_times_out<T: std::fmt::Debug>(verb: StoreFuture<'_, T>) {
+    let begun = Instant::now();
+    let error = verb.await.unwrap_err();
+    assert!(error.maybe_applied(), "{error}");
+    // A timer may be a millisecond late.
+    let late = begun.elapsed().checked_sub(Guard::default().deadline);
+    assert!(late.is_some_and(|late| late <= MILLISECOND), "{late:?}");
+}
+
+/// Trap 14: a store that hangs does not hang its callers.
+#[tokio::test(start_paused = true)]
+async fn every_verb_has_a_deadline() {
+    let (inner, guarded) = setup(opens_after(100));
+    let (attempt, policy) = (attempt("k", 1), Policy::default());
+    let lease = lease(&guarded, &attempt, &policy).await;
+    inner.turns(Mood::Silent);
+    assert_times_out(guarded.claim(&attempt, &policy)).await;
+    assert_times_out(guarded.renew(&lease, MILLISECOND)).await;
+    assert_times_out(guarded.settle(&lease, completed("paid"))).await;
+    assert_times_out(guarded.release(&lease, Release::Retry)).await;
+    assert_times_out(guarded.inspect(lease.id())).await;
+    assert_times_out(guarded.sweep(1)).await;
+    assert_times_out(guarded.health()).await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_slow_answer_within_the_deadline_counts() {
+    let (inner, guarded) = setup(Guard::default());
+    inner.turns(Mood::Slow(Guard::default().deadline / 2));
+    assert!(guarded.health().await.is_ok());
+}
+
+/// Trap 13: a claim that took effect without an answer is repeated, and recognises itself.
+#[tokio::test(start_paused = true)]
+async fn a_claim_that_timed_out_may_be_repeated() {
+    let (inner, guarded) = setup(Guard::default());
+    let (attempt, policy) = (attempt("k", 1), Policy::default());
+    inner.turns(Mood::ActsAndIsSilent);
+    let error = guarded.claim(&attempt, &policy).await.unwrap_err();
+    assert!(error.maybe_applied(), "{error}");
+    inner.turns(Mood::Willing);
+    let lease = lease(&guarded, &attempt, &policy).await;
+    assert_eq!(lease.fence(), Fence::FIRST);
+}
+
+#[tokio::test(start_paused = true)]
+async fn an_open_breaker_does_not_ask_the_store() {
+    for mood in [Mood::Unavailable, Mood::TimedOut, Mood::Silent] {
+        let (inner, guarded) = setup(opens_after(3));
+        inner.turns(mood);
+        for _ in 0..3 {
+            assert_eq!(guarded.state(), BreakerState::Closed);
+            assert!(guarded.health().await.is_err());
+        }
+        assert_eq!(guarded.state(), BreakerState::Open);
+        assert_eq!(inner.asked(), 3);
+        let begun = Instant::now();
+        let what = unavailable(&guarded).await;
+        assert!(what.contains("breaker is open"), "{what}");
+        assert!(what.contains("health") || what.contains("out of order"), "{what}");
+        assert_eq!((inner.asked(), begun.elapsed()), (0, Duration::ZERO));
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_store_that_is_back_is_found_by_one_probe() {
+    let (inner, guarded) = setup(opens_after(1));
+    inner.turns(Mood::Unavailable);
+    unavailable(&guarded).await;
+    advance(Guard::default().open_for).await;
+    inner.turns(Mood::Slow(MILLISECOND));
+    inner.asked();
+    let mut probe = guarded.health();
+    assert!(begin(&mut probe).is_pending());
+    assert_eq!(guarded.state(), BreakerState::HalfOpen);
+    unavailable(&guarded).await;
+    assert_eq!(inner.asked(), 1);
+    assert!(probe.await.is_ok());
+    assert_eq!(guarded.state(), BreakerState::Closed);
+    assert!(guarded.health().await.is_ok());
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_store_that_is_still_down_is_left_alone_again() {
+    let (inner, guarded) = setup(opens_after(1));
+    inner.turns(Mood::Unavailable);
+    unavailable(&guarded).await;
+    advance(Guard::default().open_for).await;
+    unavailable(&guarded).await;
+    assert_eq!((inner.asked(), guarded.state()), (2, BreakerState::Open));
+    advance(Guard::default().open_for / 2).await;
+    unavailable(&guarded).await;
+    assert_eq!(inner.asked(), 0);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_dropped_probe_does_not_wedge_the_breaker() {
+    let (inner, guarded) = setup(opens_after(1));
+    inner.turns(Mood::Unavailable);
+    unavailable(&guarded).await;
+    advance(Guard::default().open_for).await;
+    inner.turns(Mood::Silent);
+    let mut probe = guarded.health();
+    assert!(begin(&mut probe).is_pending());
+    drop(probe);
+    inner.turns(Mood::Willing);
+    assert!(guarded.health().await.is_ok());
+    assert_eq!(guarded.state(), BreakerState::Closed);
+}
+
+#[tokio::test(start_paused = true)]
+async fn errors_that_no_pause_mends_do_not_open_the_breaker() {
+    let (inner, guarded) = setup(opens_after(1));
+    for mood in [Mood::Corrupt, Mood::Misconfigured] {
+        inner.turns(mood);
+        let error = guarded.health().await.unwrap_err();
+        assert!(!error.is_passing(), "{error}");
+        assert_eq!(guarded.state(), BreakerState::Closed);
+    }
+}
+
+/// I10, trap 25: calls do not pile up behind a slow store.
+#[tokio::test(start_paused = true)]
+async fn calls_beyond_the_limit_fail_at_once() {
+    let guard = Guard { calls_max: 2, ..opens_after(1) };
+    let (inner, guarded) = setup(guard);
+    inner.turns(Mood::Slow(MILLISECOND));
+    let (mut one, mut two) = (guarded.health(), guarded.health());
+    assert!(begin(&mut one).is_pending());
+    assert!(begin(&mut two).is_pending());
+    let what = unavailable(&guarded).await;
+    assert!(what.contains("2 calls"), "{what}");
+    assert_eq!((inner.asked(), guarded.state()), (2, BreakerState::Closed));
+    assert!(one.await.is_ok() && two.await.is_ok());
+    assert!(guarded.health().await.is_ok());
+}
+
+/// Lets a verb begin.
+fn begin<T>(verb: &mut StoreFuture<'_, T>) -> Poll<Result<T, StoreError>> {
+    let mut context = std::task::Context::from_waker(std::task::Waker::noop());
+    verb.as_mut().poll(&mut context)
+}

@@ -1,0 +1,28 @@
+//! What Semel asks of a store, and what every store can share.
+//!
+//! - [`Store`] is the contract: six verbs and a health check.
+//! - [`MemoryStore`] is the reference, for tests and for work that need not survive its process.
+//! - [`Cached`], [`Guarded`] and [`Metered`] wrap any store and are stores themselves.
+//! - [`conformance`] (feature `conformance`) holds a store to the contract: `store_conformance!`.
+
+mod answers;
+mod cached;
+mod clock;
+#[cfg(feature = "conformance")]
+pub mod conformance;
+mod error;
+mod guarded;
+mod memory;
+mod metered;
+mod store;
+#[cfg(test)]
+mod unruly;
+
+pub use answers::{FromTransition, Health, Released, Renewed, Settled, Swept};
+pub use cached::{CacheLimits, Cached};
+pub use clock::{Clock, ManualClock, SteadyClock};
+pub use error::StoreError;
+pub use guarded::{BreakerState, Guard, Guarded};
+pub use memory::MemoryStore;
+pub use metered::{Metered, metric};
+pub use store::{Store, StoreFuture};

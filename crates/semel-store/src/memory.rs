@@ -1,0 +1,131 @@
+use std::collections::HashMap;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+
+use semel_core::{
+    Attempt, Claim, Lease, Policy, Record, RecordId, Release, Settlement, Timestamp, Transition,
+    decide, release, renew, settle,
+};
+
+use crate::{
+    Clock, FromTransition, Health, Released, Renewed, Settled, SteadyClock, Store, StoreFuture,
+    Swept,
+};
+
+/// Keeps records in this process's memory: the reference store.
+///
+/// It is `semel_core` behind a lock, so it is right by construction and every other store is
+/// compared with it. It forgets everything when the process ends.
+#[derive(Clone, Debug)]
+pub struct MemoryStore {
+    records: Arc<Mutex<HashMap<RecordId, Record>>>,
+    clock: Arc<dyn Clock>,
+}
+
+// === impl MemoryStore ===
+
+impl MemoryStore {
+    /// An empty store on the machine's clock.
+    pub fn new() -> Self {
+        Self::with_clock(Arc::new(SteadyClock::start()))
+    }
+
+    /// An empty store on a given clock.
+    pub fn with_clock(clock: Arc<dyn Clock>) -> Self {
+        Self { records: Arc::default(), clock }
+    }
+
+    /// How many records are kept, expired ones included.
+    pub fn len(&self) -> usize {
+        self.records().len()
+    }
+
+    /// Is nothing kept?
+    pub fn is_empty(&self) -> bool {
+        self.records().is_empty()
+    }
+
+    fn records(&self) -> MutexGuard<'_, HashMap<RecordId, Record>> {
+        // No code panics while it holds the lock with a record half written.
+        self.records.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn claim_now(&self, attempt: &Attempt, policy: &Policy) -> Claim {
+        let mut records = self.records();
+        let decision = decide(records.get(&attempt.id()), attempt, policy, self.clock.now());
+        if let Some(record) = decision.write {
+            records.insert(attempt.id(), record);
+        }
+        decision.claim
+    }
+
+    /// Makes one fenced write.
+    fn write<A: FromTransition>(
+        &self,
+        id: RecordId,
+        transition: impl FnOnce(Option<&Record>, Timestamp) -> Transition,
+    ) -> A {
+        let mut records = self.records();
+        let (answer, write) = A::from_transition(transition(records.get(&id), self.clock.now()));
+        if let Some(record) = write {
+            records.insert(id, record);
+        }
+        answer
+    }
+
+    fn sweep_now(&self, limit: usize) -> Swept {
+        let now = self.clock.now();
+        let mut records = self.records();
+        let expired: Vec<RecordId> =
+            records.iter().filter(|(_, r)| r.is_expired(now)).map(|(id, _)| *id).collect();
+        for id in expired.iter().take(limit) {
+            records.remove(id);
+        }
+        Swept { deleted: expired.len().min(limit), more: expired.len() > limit }
+    }
+}
+
+impl Default for MemoryStore {
+    fn default() -> Self {
+        Self::new()
+    }
+}
+
+impl Store for MemoryStore {
+    fn claim<'a>(&'a self, attempt: &'a Attempt, policy: &'a Policy) -> StoreFuture<'a, Claim> {
+        Box::pin(async move { Ok(self.claim_now(attempt, policy)) })
+    }
+
+    fn renew<'a>(&'a self, lease: &'a Lease, duration: Duration) -> StoreFuture<'a, Renewed> {
+        Box::pin(async move {
+            Ok(self.write(lease.id(), |record, now| renew(record, lease, duration, now)))
+        })
+    }
+
+    fn settle<'a>(&'a self, lease: &'a Lease, settlement: Settlement) -> StoreFuture<'a, Settled> {
+        Box::pin(async move {
+            Ok(self.write(lease.id(), |record, now| settle(record, lease, &settlement, now)))
+        })
+    }
+
+    fn release<'a>(&'a self, lease: &'a Lease, how: Release) -> StoreFuture<'a, Released> {
+        Box::pin(async move {
+            Ok(self.write(lease.id(), |record, now| release(record, lease, how, now)))
+        })
+    }
+
+    fn inspect(&self, id: RecordId) -> StoreFuture<'_, Option<Record>> {
+        Box::pin(async move {
+            let now = self.clock.now();
+            Ok(self.records().get(&id).filter(|record| !record.is_expired(now)).cloned())
+        })
+    }
+
+    fn sweep(&self, limit: usize) -> StoreFuture<'_, Swept> {
+        Box::pin(async move { Ok(self.sweep_now(limit)) })
+    }
+
+    fn health(&self) -> StoreFuture<'_, Health> {
+        Box::pin(async move { Ok(Health { now: self.clock.now(), kind: "memory" }) })
+    }
+}

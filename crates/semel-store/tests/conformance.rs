@@ -1,0 +1,16 @@
+//! The conformance suite for the memory store, and for every wrapper around it.
+
+mod fixtures;
+
+use fixtures::{
+    CachedMemory, Dynamic, GuardedMemory, Memory, MeteredMemory, Stacked, TickingMemory, Wrapped,
+};
+use semel_store::store_conformance;
+
+store_conformance!(memory, Memory);
+store_conformance!(memory_on_a_running_clock, TickingMemory);
+store_conformance!(dynamic, Wrapped<Dynamic>);
+store_conformance!(cached, Wrapped<CachedMemory>);
+store_conformance!(guarded, Wrapped<GuardedMemory>);
+store_conformance!(metered, Wrapped<MeteredMemory>);
+store_conformance!(stacked, Wrapped<Stacked>);

@@ -1,0 +1,13 @@
+//! Crashes stores on purpose, and checks what they kept. For tests only.
+//!
+//! - [`writer`] is a process that writes to an embedded store and says what was acknowledged.
+//! - [`ledger`] remembers what was acknowledged, and holds a store to it.
+//! - [`victim`] starts, stops and kills writers.
+//! - [`image`] puts a store on a file system of its own, of which a power cut leaves an image.
+//! - [`rounds`] does all this many times over.
+
+pub mod image;
+pub mod ledger;
+pub mod rounds;
+pub mod victim;
+pub mod writer;

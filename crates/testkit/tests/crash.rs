@@ -1,0 +1,60 @@
+//! Nothing acknowledged is lost: kills and power cuts. `semel-crash` does the same for longer.
+
+use std::path::Path;
+
+use semel_embedded::Durability;
+use semel_testkit::image::can_mount;
+use semel_testkit::rounds;
+
+const PROGRAM: &str = env!("CARGO_BIN_EXE_semel-crash");
+
+async fn kill(durability: Durability, rounds: u32) {
+    let scratch = tempfile::tempdir().expect("a directory");
+    let store = scratch.path().join("store");
+    let tally = rounds::kill(Path::new(PROGRAM), &store, durability, rounds, |_| {})
+        .await
+        .unwrap_or_else(|error| panic!("{error:#}"));
+    println!("{tally:?}");
+    assert!(tally.acknowledged > 1_000, "the kills must fall into real work: {tally:?}");
+}
+
+#[tokio::test]
+async fn kill_9_loses_nothing_with_power_durability() {
+    kill(Durability::Power, 40).await;
+}
+
+#[tokio::test]
+async fn kill_9_loses_nothing_with_process_durability() {
+    kill(Durability::Process, 20).await;
+}
+
+#[tokio::test]
+async fn a_power_cut_loses_nothing_with_power_durability() {
+    if let Err(why) = can_mount() {
+        println!("NOT RUN: power cuts with power durability: {why}");
+        return;
+    }
+    let scratch = tempfile::tempdir().expect("a directory");
+    let tally =
+        rounds::cut_power(Path::new(PROGRAM), scratch.path(), Durability::Power, 20, |_| {})
+            .await
+            .unwrap_or_else(|error| panic!("{error:#}"));
+    println!("{tally:?}");
+    assert_eq!((tally.crashes, tally.lost), (20, 0), "{tally:?}");
+}
+
+/// Shows that the test above can fail: without syncs, the same images lack acknowledged records.
+#[tokio::test]
+async fn a_power_cut_without_syncs_is_noticed() {
+    if let Err(why) = can_mount() {
+        println!("NOT RUN: power cuts without syncs: {why}");
+        return;
+    }
+    let scratch = tempfile::tempdir().expect("a directory");
+    let tally =
+        rounds::cut_power(Path::new(PROGRAM), scratch.path(), Durability::Process, 5, |_| {})
+            .await
+            .unwrap_or_else(|error| panic!("{error:#}"));
+    println!("{tally:?}");
+    assert!(tally.lost > 0, "{tally:?}");
+}
