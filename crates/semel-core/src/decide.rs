@@ -58,8 +58,9 @@ pub fn decide(
         State::Released => next_lease(record, attempt, policy, now),
         State::Held => Decision::read(Claim::Unknown),
         // The attempt's own claim, repeated after a time-out: it has not executed yet (I3).
-        State::Leased { .. } if record.owner == attempt.owner() => {
-            lease(record, record.fence, attempt, policy, now)
+        // Its lease never gets shorter, even if the clock was set back.
+        State::Leased { until } if record.owner == attempt.owner() => {
+            lease(record, record.fence, attempt, now.plus(policy.lease()).max(*until))
         }
         State::Leased { until } if now < *until => {
             Decision::read(Claim::InFlight { until: *until })
@@ -88,21 +89,14 @@ fn first_lease(attempt: &Attempt, policy: &Policy, now: Timestamp) -> Decision {
         owner: attempt.owner(),
         state: State::Released,
     };
-    lease(&fresh, Fence::FIRST, attempt, policy, now)
+    lease(&fresh, Fence::FIRST, attempt, now.plus(policy.lease()))
 }
 
 fn next_lease(record: &Record, attempt: &Attempt, policy: &Policy, now: Timestamp) -> Decision {
-    lease(record, record.fence.next(), attempt, policy, now)
+    lease(record, record.fence.next(), attempt, now.plus(policy.lease()))
 }
 
-fn lease(
-    record: &Record,
-    fence: Fence,
-    attempt: &Attempt,
-    policy: &Policy,
-    now: Timestamp,
-) -> Decision {
-    let until = now.plus(policy.lease());
+fn lease(record: &Record, fence: Fence, attempt: &Attempt, until: Timestamp) -> Decision {
     let record = Record {
         fingerprint: record.fingerprint,
         created: record.created,

@@ -56,8 +56,10 @@ pub fn renew(
         Err(refusal) => return Transition::Refused(refusal),
     };
     match &record.state {
-        State::Leased { .. } => {
-            let until = now.plus(duration);
+        State::Leased { until: granted } => {
+            // Never shorter than its holder already knows it to be, even if the clock was set back
+            // or the policy changed: someone else could be granted the rest (I1).
+            let until = now.plus(duration).max(*granted);
             Transition::Write(Record {
                 state: State::Leased { until },
                 expires: record.expires.max(until),

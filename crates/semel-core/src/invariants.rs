@@ -103,13 +103,14 @@ pub fn same_answer<'a>(answers: impl IntoIterator<Item = &'a Settlement>) -> boo
     answers.all(|answer| Some(answer) == first)
 }
 
-/// I5 over one execution: the store had durably granted its lease when it began.
+/// I5 over one execution: the store had durably granted its lease when it began. To be judged by
+/// the record of that moment: later the record may have been swept or begun another life.
 pub fn claim_first(durable: Option<&Record>, lease: &Lease) -> bool {
     durable.is_some_and(|record| record.fence >= lease.fence())
 }
 
-/// I6 over one answer: the outcome is durable in the store, or the answer said that it was not
-/// stored.
+/// I6 over one answer: the outcome is durable in the store when it is given, or the answer said
+/// that it was not stored. To be judged by the record of that moment.
 pub fn settle_first(durable: Option<&Record>, answer: &Settlement, said_not_stored: bool) -> bool {
     said_not_stored
         || durable.is_some_and(|record| matches!(&record.state, State::Settled(s) if s == answer))

@@ -29,8 +29,6 @@ pub(crate) struct Committer {
 struct Staged {
     group: Group,
     answers: Vec<Answer>,
-    /// Is there a write that someone relies on? Deletions of expired records may be lost.
-    binding: bool,
 }
 
 // === impl Committer ===
@@ -71,7 +69,6 @@ impl Committer {
         let mut staged = Staged {
             group: database.group(operations.len()),
             answers: Vec::with_capacity(operations.len()),
-            binding: false,
         };
         for operation in operations.drain(..) {
             match operation {
@@ -106,7 +103,6 @@ impl Committer {
         let (answer, write) = verb.decide(current, now);
         if let Some(record) = write {
             staged.group.write(id, &record);
-            staged.binding = true;
             self.recent.wrote(self.group, id, record);
         }
         staged.answers.push(answer);
@@ -127,8 +123,8 @@ impl Committer {
 
     /// Makes the group durable, then gives its answers: never the other way round (I5, I6).
     fn finish(&mut self, staged: Staged) {
-        let Staged { group, answers, binding } = staged;
-        match self.commit(group, binding) {
+        let Staged { group, answers } = staged;
+        match self.commit(group) {
             Ok(()) => {
                 self.room.committed.store(self.group, Ordering::Release);
                 answers.into_iter().for_each(Answer::give);
@@ -137,11 +133,12 @@ impl Committer {
         }
     }
 
-    fn commit(&self, group: Group, binding: bool) -> Result<(), CommitError> {
+    fn commit(&self, group: Group) -> Result<(), CommitError> {
         match &*self.room.database() {
             _ if group.is_empty() => Ok(()),
-            Some(database) if binding => database.commit(group),
-            Some(database) => database.commit_lazily(group),
+            // Also when it only deletes what has expired: a group without a sync before one with
+            // could leave a hole in the log after a power cut, and a hole is refused as damage.
+            Some(database) => database.commit(group),
             None => Err(CommitError::Behind),
         }
     }

@@ -90,12 +90,6 @@ impl Database {
         group.batch.durability(Some(self.persist)).commit().map_err(CommitError::Failed)
     }
 
-    /// Writes a group that may be lost in a crash without harm.
-    pub(crate) fn commit_lazily(&self, group: Group) -> Result<(), CommitError> {
-        self.wait_for_room()?;
-        group.batch.durability(Some(PersistMode::Buffer)).commit().map_err(CommitError::Failed)
-    }
-
     /// Looks at up to `scan_max` records from `from` on, and names up to `expired_max` that expired.
     pub(crate) fn scan_expired(
         &self,
@@ -175,15 +169,7 @@ impl Database {
     }
 
     fn read_error(&self, error: fjall::Error) -> StoreError {
-        match error {
-            fjall::Error::Io(_) | fjall::Error::Storage(fjall::LsmError::Io(_)) => {
-                StoreError::Unavailable {
-                    what: format!("cannot read {}", self.path.display()),
-                    source: Some(error.into()),
-                }
-            }
-            other => OpenError::engine(&self.path, other).into(),
-        }
+        OpenError::engine(&self.path, error).into()
     }
 }
 

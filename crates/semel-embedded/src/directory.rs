@@ -87,6 +87,9 @@ impl Directory {
     /// The engine has all its files: from now on a missing one is damage.
     pub(crate) fn finish(&mut self) -> Result<(), OpenError> {
         if self.state == Creation::Started {
+            // The engine does not sync every directory it made, and the marker must not survive
+            // a power cut that they do not.
+            sync_tree(&self.engine())?;
             write_marker(&self.path, Creation::Finished)?;
             self.state = Creation::Finished;
         }
@@ -193,6 +196,18 @@ fn write_marker(path: &Path, state: Creation) -> Result<(), OpenError> {
         fs::rename(&new, path.join(MARKER))
     };
     write().map_err(|error| OpenError::io(&new, error))?;
+    sync_directory(path)
+}
+
+/// Syncs a directory and those below it.
+fn sync_tree(path: &Path) -> Result<(), OpenError> {
+    let entries = fs::read_dir(path).map_err(|error| OpenError::io(path, error))?;
+    for entry in entries {
+        let entry = entry.map_err(|error| OpenError::io(path, error))?;
+        if entry.file_type().is_ok_and(|kind| kind.is_dir()) {
+            sync_tree(&entry.path())?;
+        }
+    }
     sync_directory(path)
 }
 

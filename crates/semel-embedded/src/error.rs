@@ -113,11 +113,20 @@ impl OpenError {
         Self::Damaged { file, at, what: what.into() }
     }
 
-    /// What the engine said when it was opened in `path`.
+    /// What the engine said about its files in `path`.
     pub(crate) fn engine(path: &Path, error: fjall::Error) -> Self {
         match error {
             fjall::Error::Io(source) | fjall::Error::Storage(fjall::LsmError::Io(source)) => {
-                Self::io(path, source)
+                match source.kind() {
+                    // It looked for something where a damaged file told it to look.
+                    io::ErrorKind::InvalidInput
+                    | io::ErrorKind::InvalidData
+                    | io::ErrorKind::UnexpectedEof
+                    | io::ErrorKind::NotFound => {
+                        Self::damaged(path.to_owned(), None, format!("a file misleads: {source}"))
+                    }
+                    _ => Self::io(path, source),
+                }
             }
             fjall::Error::Locked => Self::Locked { path: path.to_owned(), pid: None },
             other => Self::damaged(path.to_owned(), None, other.to_string()),

@@ -1,8 +1,8 @@
 //! Deletes expired records, in small steps that never hold up a claim.
 //!
 //! Expired records are invisible long before (they are not there as far as `decide` goes), so a
-//! sweep only gives space back and needs no sync of its own: its deletions ride along with whatever
-//! group they meet. The table is read by the sweeper; only the deletions pass the committer.
+//! sweep only gives space back and can take its time: its deletions ride along with whatever group
+//! they meet. The table is read by the sweeper; only the deletions pass the committer.
 
 use std::sync::atomic::Ordering;
 use std::sync::{Arc, Condvar, Mutex, PoisonError};

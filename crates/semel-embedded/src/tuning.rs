@@ -8,7 +8,7 @@ use fjall::config::{
     BlockSizePolicy, BloomConstructionPolicy, CompressionPolicy, FilterPolicy, FilterPolicyEntry,
     PartitioningPolicy, PinningPolicy,
 };
-use fjall::{Database, DatabaseBuilder, KeyspaceCreateOptions};
+use fjall::{CompressionType, Database, DatabaseBuilder, KeyspaceCreateOptions};
 
 /// The engine stops all writes at four memtables that wait to be written out; we stop before that,
 /// because it would never go on if its workers had died.
@@ -51,6 +51,8 @@ pub(crate) fn engine(path: &Path, cache_bytes: u64) -> DatabaseBuilder<Database>
         // With one worker the engine can lock itself up, and with two the first one spins while
         // the second compacts; from three on neither happens.
         .worker_threads(3)
+        // The check of the log refuses packed values; say so, whatever the engine's features are.
+        .journal_compression(CompressionType::None)
         // Less log to read again after a crash.
         .max_journaling_size(256 << 20)
 }

@@ -49,8 +49,9 @@ impl Default for Limits {
             executions_max: 100_000,
             waiters_max: 10_000,
             waiters_per_record_max: 1_000,
-            verb_timeout: Duration::from_secs(2),
-            settle_patience: Duration::from_secs(2),
+            // Above the deadline of `semel_store::Guarded`, whose breaker should hear of it first.
+            verb_timeout: Duration::from_secs(3),
+            settle_patience: Duration::from_secs(3),
         }
     }
 }

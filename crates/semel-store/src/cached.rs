@@ -15,7 +15,8 @@ use crate::{Clock, Health, Released, Renewed, Settled, Store, StoreFuture, Swept
 /// (I2), so a copy is as good as the record.
 ///
 /// Only settled records are remembered. Everything that can still change (leased, released, held)
-/// is asked of the store every time, and so is every verb but `claim`.
+/// is asked of the store every time, and so is every verb but `claim`. Put outside of a
+/// [`Guarded`](crate::Guarded) store it goes on replaying through an outage.
 ///
 /// # Whose clock
 ///

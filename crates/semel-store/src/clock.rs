@@ -56,8 +56,9 @@ impl ManualClock {
 
     /// Moves the clock forward.
     pub fn advance(&self, by: Duration) {
-        let to = self.now().plus(by);
-        self.0.store(to.as_millis(), Ordering::SeqCst);
+        // In one step: of two threads that read, then write, one would set the clock back.
+        let later = |millis| Timestamp::from_millis(millis).plus(by).as_millis();
+        self.0.update(Ordering::SeqCst, Ordering::SeqCst, later);
     }
 }
 

@@ -68,6 +68,8 @@ bites! {
         [renew::record_outlives_its_renewed_lease, expiry::renewed_work_is_in_flight_past_its_ttl,
          sweep::sweep_spares_live_and_renewed_leases],
         histories: true;
+    renewal_that_shortens_the_lease: RenewalShortens,
+        [renew::renewal_never_shortens_the_lease], histories: true;
     last_settle_wins: LastSettleWins,
         [settle::second_outcome_is_refused_with_the_first, races::outcomes_race_and_one_stands],
         histories: true;

@@ -86,7 +86,7 @@ fn derived_keys_depend_on_every_part() {
 fn a_window_separates_the_same_request_at_other_times() {
     let key = |millis| {
         let window =
-            TimeWindow { at: Timestamp::from_millis(millis), width: Duration::from_secs(60) };
+            TimeWindow { at: Timestamp::from_millis(millis), width: Duration::from_mins(1) };
         Key::derived("ann", "charge", b"100", Some(window))
     };
     assert_eq!(key(0), key(59_999));

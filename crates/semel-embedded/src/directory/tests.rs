@@ -28,6 +28,7 @@ fn a_missing_directory_is_made_and_an_empty_one_taken() {
         let _ = fs::remove_dir_all(&path);
         let mut directory = Directory::take(&path).unwrap();
         assert_eq!(directory.state(), Creation::Started);
+        fs::create_dir(directory.engine()).unwrap();
         directory.finish().unwrap();
         drop(directory);
         assert_eq!(Directory::take(&path).unwrap().state(), Creation::Finished);

@@ -19,17 +19,17 @@ fn record(state: State) -> Record {
     }
 }
 
-fn absent(as_of: u64) -> Option<Seen> {
-    Some(Seen { as_of, record: None })
+fn absent(as_of: u64) -> Seen {
+    Seen { as_of, record: None }
 }
 
 #[test]
 fn what_was_written_outdoes_what_was_seen() {
     let mut recent = Recent::default();
     recent.wrote(5, id(1), record(State::Held));
-    assert_eq!(recent.know(id(1), absent(4)), Known::Is(Some(record(State::Held))));
+    assert_eq!(recent.know(id(1), Some(absent(4))), Known::Is(Some(record(State::Held))));
     recent.deleted(6, id(1));
-    assert_eq!(recent.know(id(1), absent(4)), Known::Is(None));
+    assert_eq!(recent.know(id(1), Some(absent(4))), Known::Is(None));
 }
 
 #[test]
@@ -39,8 +39,8 @@ fn what_was_seen_counts_while_nothing_later_was_forgotten() {
         recent.wrote(10 + number as u64, id(number), record(State::Held));
     }
     // Only the write of group 10 is forgotten: who looked before it cannot know what it wrote.
-    assert_eq!(recent.know(id(0), absent(9)), Known::AskEngine);
-    assert_eq!(recent.know(id(0), absent(10)), Known::Is(None));
+    assert_eq!(recent.know(id(0), Some(absent(9))), Known::AskEngine);
+    assert_eq!(recent.know(id(0), Some(absent(10))), Known::Is(None));
     assert_eq!(recent.know(id(0), None), Known::AskEngine);
 }
 
@@ -61,7 +61,7 @@ fn large_replies_are_read_again_instead_of_kept() {
     let mut recent = Recent::default();
     let reply = Reply::new(vec![0; tuning::RECENT_REPLY_MAX + 1]);
     recent.wrote(1, id(1), record(State::Settled(Settlement::Completed(reply))));
-    assert_eq!(recent.know(id(1), absent(9)), Known::AskEngine);
+    assert_eq!(recent.know(id(1), Some(absent(9))), Known::AskEngine);
 }
 
 #[test]

@@ -35,7 +35,7 @@ where
         for polls in 0.. {
             assert!(polls < 1_000, "the call never completes");
             let (engine, store) = engine();
-            store.yield_times(yields);
+            store.yield_in(Verb::ALL, yields);
             if scene(engine, polls).await.is_some() {
                 break;
             }

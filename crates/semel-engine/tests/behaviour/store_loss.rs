@@ -106,7 +106,7 @@ async fn a_store_that_hangs_is_told_in_time() {
     store.fail_all(Fault::Hang);
     let began = Instant::now();
     assert!(once(&engine, &conflict(), never).await.is_err());
-    assert!(began.elapsed() < Duration::from_secs(7));
+    assert!(began.elapsed() < Duration::from_secs(10));
 }
 
 #[tokio::test(start_paused = true)]
@@ -223,7 +223,7 @@ async fn an_outage_longer_than_the_lease_loses_nothing() {
     effect.finish();
     let finished = Instant::now();
     let answer = first.await.unwrap().unwrap();
-    assert!(finished.elapsed() <= Duration::from_secs(2), "patience");
+    assert!(finished.elapsed() <= Duration::from_secs(3), "patience");
     assert!(matches!(answer, Answer::Executed { stored: Stored::NotYet, .. }));
     sleep(LEASE * 20).await;
     store.mend();

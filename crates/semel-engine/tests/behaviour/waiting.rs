@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use semel_core::{InFlight, OnStoreDown, Outcome, Reply};
-use semel_engine::{Answer, Engine};
+use semel_engine::{Answer, Engine, EngineError};
 use semel_store::MemoryStore;
 use tokio::time::{Instant, sleep};
 
@@ -81,7 +81,7 @@ async fn a_waiter_in_the_same_process_is_woken_at_once() {
 async fn an_outcome_settled_during_the_waiters_claim_is_not_missed() {
     for moment in 0..40 {
         let (engine, store) = engine();
-        store.yield_times(5);
+        store.yield_in([Verb::Claim], 10);
         let effect = Effect::gated();
         let first = spawn_once(&engine, &conflict(), effect.work(completed("first")));
         effect.started().await;
@@ -207,6 +207,27 @@ async fn a_waiter_outlives_an_outage_and_never_bypasses() {
     let answer = waiter.await.unwrap().unwrap();
     assert_eq!(answer.reply(), Some(&Reply::new("first")));
     idle(&engine).await;
+}
+
+/// A damaged store ends the wait, and that is an error also where the policy is to fail open.
+#[tokio::test(start_paused = true)]
+async fn a_waiter_on_a_damaged_store_does_not_bypass_either() {
+    let (engine, store) = engine();
+    let open = policy()
+        .in_flight(InFlight::Wait(PATIENT))
+        .on_store_down(OnStoreDown::Open)
+        .build()
+        .unwrap();
+    let effect = Effect::gated();
+    let first = spawn_once(&engine, &open, effect.work(completed("first")));
+    effect.started().await;
+    let waiter = spawn_once(&engine, &open, never);
+    until("it waits", || engine.waiting() == 1).await;
+    store.fail([Verb::Claim], Fault::Corrupt);
+    let answer = waiter.await.unwrap();
+    assert!(matches!(answer, Err(EngineError::Store(_))), "never executed: {answer:?}");
+    effect.finish();
+    first.await.unwrap().unwrap();
 }
 
 /// I8: a record expires while someone waits, and its key begins a new life with another request,

@@ -2,7 +2,7 @@ use semel_core::{Fence, OnAbandoned};
 
 use super::*;
 use crate::ManualClock;
-use crate::unruly::{Unruly, attempt, clock, completed, lease, request};
+use crate::unruly::{Mood, Unruly, attempt, clock, completed, lease, request};
 
 const SECOND: Duration = Duration::from_secs(1);
 
@@ -67,6 +67,17 @@ async fn what_was_settled_elsewhere_is_asked_once() {
     assert_eq!(setup.inner.asked(), 1);
     assert_eq!(setup.claim(&attempt("k", 3)).await, first);
     assert_eq!(setup.inner.asked(), 0);
+}
+
+#[tokio::test]
+async fn replays_go_on_while_the_store_is_down() {
+    let setup = setup(CacheLimits::default());
+    setup.settle("k", &completed("paid")).await;
+    setup.inner.turns(Mood::Unavailable);
+    let claim = setup.claim(&attempt("k", 2)).await;
+    assert!(matches!(claim, Claim::Replay { .. }), "{claim:?}");
+    let fresh = setup.cached.claim(&attempt("fresh", 1), &setup.policy).await;
+    assert!(fresh.is_err(), "{fresh:?}");
 }
 
 #[tokio::test]

@@ -25,6 +25,15 @@ pub async fn repeated_claim_recognises_itself<F: Fixture>() {
     assert_eq!(trial.record(id("k")).await.attempts(), 1);
 }
 
+/// A repeat that asks for less keeps what it has: a lease never gets shorter (I1).
+pub async fn repeated_claim_never_shortens_the_lease<F: Fixture>() {
+    let trial = Trial::<F>::begin().await;
+    let first = attempt("k");
+    let lease = trial.lease(&first).await;
+    let again = trial.lease_with(&repeated(&first), &brief::<F>()).await;
+    assert_eq!(again.until(), lease.until());
+}
+
 /// Nobody else is taken for the holder.
 pub async fn another_owner_is_not_recognised<F: Fixture>() {
     let trial = Trial::<F>::begin().await;

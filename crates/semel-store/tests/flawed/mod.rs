@@ -41,6 +41,8 @@ pub(crate) enum Flaw {
     ExpiryIgnored,
     /// I1: a renewal does not keep the record alive.
     RenewalForgetsExpiry,
+    /// I1: a renewal counts from now, even if that makes the lease shorter.
+    RenewalShortens,
     /// I2: the last outcome wins.
     LastSettleWins,
     /// Abandoned records are swept as if they had expired.
@@ -66,7 +68,7 @@ pub(crate) struct Flawed<const FLAW: u8> {
     store: FlawedStore,
 }
 
-const ALL: [Flaw; 18] = [
+const ALL: [Flaw; 19] = [
     Flaw::None,
     Flaw::SettleUnfenced,
     Flaw::ReleaseUnfenced,
@@ -79,6 +81,7 @@ const ALL: [Flaw; 18] = [
     Flaw::OwnerUnrecognised,
     Flaw::ExpiryIgnored,
     Flaw::RenewalForgetsExpiry,
+    Flaw::RenewalShortens,
     Flaw::LastSettleWins,
     Flaw::SweepsAbandoned,
     Flaw::FailNotRecorded,
@@ -259,6 +262,10 @@ impl FlawedStore {
             match renew(record, lease, duration, now) {
                 Transition::Write(mut new) if self.has(Flaw::RenewalForgetsExpiry) => {
                     new.expires = record.map_or(new.expires, |record| record.expires);
+                    Transition::Write(new)
+                }
+                Transition::Write(mut new) if self.has(Flaw::RenewalShortens) => {
+                    new.state = State::Leased { until: now.plus(duration) };
                     Transition::Write(new)
                 }
                 transition => transition,

@@ -1,5 +1,4 @@
 use std::collections::{HashMap, VecDeque};
-use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Mutex, MutexGuard};
 use std::time::Duration;
 
@@ -13,8 +12,6 @@ use tokio::sync::watch;
 pub(crate) struct ScriptedStore {
     memory: MemoryStore,
     script: Mutex<Script>,
-    /// How often each verb yields before it does anything, and again before it answers.
-    yields: AtomicUsize,
     mended: watch::Sender<()>,
 }
 
@@ -48,24 +45,27 @@ struct Script {
     next: HashMap<Verb, VecDeque<Fault>>,
     always: HashMap<Verb, Fault>,
     calls: HashMap<Verb, usize>,
+    /// How often a verb yields before it does anything, and again before it answers.
+    yields: HashMap<Verb, usize>,
+}
+
+impl Verb {
+    pub(crate) const ALL: [Self; 5] =
+        [Self::Claim, Self::Renew, Self::Settle, Self::Release, Self::Inspect];
 }
 
 impl ScriptedStore {
     pub(crate) fn over(memory: MemoryStore) -> Self {
-        Self {
-            memory,
-            script: Mutex::default(),
-            yields: AtomicUsize::new(0),
-            mended: watch::Sender::new(()),
-        }
+        Self { memory, script: Mutex::default(), mended: watch::Sender::new(()) }
     }
 
     pub(crate) fn memory(&self) -> &MemoryStore {
         &self.memory
     }
 
-    pub(crate) fn yield_times(&self, times: usize) {
-        self.yields.store(times, Ordering::SeqCst);
+    /// These verbs yield so many times before they do anything, and again before they answer.
+    pub(crate) fn yield_in(&self, verbs: impl IntoIterator<Item = Verb>, times: usize) {
+        self.script().yields.extend(verbs.into_iter().map(|verb| (verb, times)));
     }
 
     /// The next calls of the verb meet these faults, one each.
@@ -80,8 +80,7 @@ impl ScriptedStore {
 
     /// All verbs meet the fault: the store is lost.
     pub(crate) fn fail_all(&self, fault: Fault) {
-        use Verb::{Claim, Inspect, Release, Renew, Settle};
-        self.fail([Claim, Renew, Settle, Release, Inspect], fault);
+        self.fail(Verb::ALL, fault);
     }
 
     pub(crate) fn mend(&self) {
@@ -111,8 +110,9 @@ impl ScriptedStore {
         }
     }
 
-    async fn pause(&self) {
-        for _ in 0..self.yields.load(Ordering::SeqCst) {
+    async fn pause(&self, verb: Verb) {
+        let times = self.script().yields.get(&verb).copied().unwrap_or(0);
+        for _ in 0..times {
             tokio::task::yield_now().await;
         }
     }
@@ -124,7 +124,7 @@ impl ScriptedStore {
     ) -> StoreFuture<'a, T> {
         Box::pin(async move {
             let fault = self.begin(verb);
-            self.pause().await;
+            self.pause(verb).await;
             let timed_out = || StoreError::deadline("scripted", Duration::ZERO);
             match fault {
                 None => {}
@@ -138,7 +138,7 @@ impl ScriptedStore {
                 Some(Fault::Panic) => panic!("scripted"),
             }
             let answer = call.await;
-            self.pause().await;
+            self.pause(verb).await;
             answer
         })
     }

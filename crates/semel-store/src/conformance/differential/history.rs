@@ -91,7 +91,7 @@ impl<F: Fixture> Pair<F> {
     async fn step(mut self, step: Step) -> Result<Self, TestCaseError> {
         match step {
             Step::Claim { key, request, owner, policy } => {
-                self.claim(key, request, owner, policy).await?
+                self.claim(key, request, owner, policy).await?;
             }
             Step::Renew { lease, units } => self.renew(lease, units).await?,
             Step::Settle { lease, outcome } => self.settle(lease, outcome).await?,

@@ -1,0 +1,40 @@
+//! Makes retries safe: a request or message that arrives many times takes effect once, and every
+//! retry gets the first answer back.
+//!
+//! This crate is the way in for Rust services: it gathers the protocol ([`core`]), the stores
+//! ([`store`], and `embedded` behind the feature of that name) and the [`Engine`] that drives them.
+//!
+//! ```
+//! use semel::core::{Fingerprint, Key, Outcome, Policy, RecordId, Reply, Scope};
+//! use semel::{Answer, Engine};
+//!
+//! # #[tokio::main]
+//! # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+//! # let directory = tempfile::tempdir()?;
+//! # let path = directory.path().join("semel-data");
+//! let store = semel::embedded::Options::new(path).open()?;
+//! let engine = Engine::new(store);
+//!
+//! let scope = Scope::new([("who", "customer-7"), ("what", "POST /v1/charges")]);
+//! let id = RecordId::new("shop", &scope, &Key::parse("order-12345")?);
+//! let fingerprint = Fingerprint::new([("body", r#"{"amount":100}"#)]);
+//!
+//! for try_number in 1..=3 {
+//!     let attempt = engine.attempt(id, fingerprint);
+//!     let answer = engine
+//!         .once(attempt, &Policy::default(), |_execution| async {
+//!             Outcome::Completed(Reply::new("charge ch_1")) // charge the card here
+//!         })
+//!         .await?;
+//!     assert_eq!(answer.reply(), Some(&Reply::new("charge ch_1")));
+//!     assert_eq!(matches!(answer, Answer::Executed { .. }), try_number == 1);
+//! }
+//! # Ok(())
+//! # }
+//! ```
+
+pub use semel_core as core;
+#[cfg(feature = "embedded")]
+pub use semel_embedded as embedded;
+pub use semel_engine::{Answer, Engine, EngineError, Execution, Limits, ShutdownReport, Stored};
+pub use semel_store as store;
