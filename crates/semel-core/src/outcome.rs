@@ -1,3 +1,5 @@
+use std::sync::Arc;
+
 use bytes::Bytes;
 
 /// How an execution ended.
@@ -36,7 +38,7 @@ pub struct Reply {
 
 /// The id of what an execution made, so that operators find a charge by its key and back.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
-pub struct ResultId(Box<str>);
+pub struct ResultId(Arc<str>);
 
 // === impl Settlement ===
 
@@ -83,7 +85,7 @@ impl ResultId {
     pub const MAX_LEN: usize = 512;
 
     /// The id, or `None` if it is empty or longer than [`MAX_LEN`](Self::MAX_LEN).
-    pub fn new(text: impl Into<Box<str>>) -> Option<Self> {
+    pub fn new(text: impl Into<Arc<str>>) -> Option<Self> {
         let text = text.into();
         (1..=Self::MAX_LEN).contains(&text.len()).then_some(Self(text))
     }
