@@ -10,12 +10,14 @@ pub(crate) struct Round {
     pub(crate) p99: Duration,
     pub(crate) p999: Duration,
     pub(crate) max: Duration,
+    /// Processor time per operation, of this whole process: steadier than anything timed.
+    pub(crate) cpu: Duration,
 }
 
 // === impl Round ===
 
 impl Round {
-    pub(crate) fn new(elapsed: Duration, mut latencies: Vec<Duration>) -> Self {
+    pub(crate) fn new(elapsed: Duration, cpu: Duration, mut latencies: Vec<Duration>) -> Self {
         latencies.sort_unstable();
         let at = |share: f64| {
             #[expect(
@@ -32,19 +34,27 @@ impl Round {
             p99: at(0.99),
             p999: at(0.999),
             max: at(1.0),
+            cpu: cpu.div_f64(latencies.len().max(1) as f64),
         }
     }
 
     pub(crate) fn describe(&self) -> String {
         format!(
-            "{:>8.0}/s   p50 {:>7} p99 {:>7} p99.9 {:>7} max {:>7}",
+            "{:>8.0}/s   p50 {:>7} p99 {:>7} p99.9 {:>7} max {:>7} cpu {:>4.1}us",
             self.per_second,
             millis(self.p50),
             millis(self.p99),
             millis(self.p999),
-            millis(self.max)
+            millis(self.max),
+            self.cpu.as_secs_f64() * 1e6
         )
     }
+}
+
+/// Processor time of this process so far.
+pub(crate) fn cpu_time() -> Duration {
+    let time = rustix::time::clock_gettime(rustix::time::ClockId::ProcessCPUTime);
+    Duration::try_from(time).unwrap_or_default()
 }
 
 pub(crate) fn millis(duration: Duration) -> String {

@@ -38,13 +38,13 @@ pub(crate) async fn settle_many(
     records: u64,
     policy: Policy,
 ) -> anyhow::Result<()> {
-    const PRODUCERS: u64 = 1_024;
+    const PRODUCERS: u16 = 1_024;
     let policy = Arc::new(policy);
     let tasks: Vec<_> = (0..PRODUCERS)
         .map(|producer| {
             let (store, policy) = (store.clone(), Arc::clone(&policy));
             tokio::spawn(async move {
-                for number in (producer..records).step_by(PRODUCERS as usize) {
+                for number in (u64::from(producer)..records).step_by(usize::from(PRODUCERS)) {
                     settle(&store, number, &policy).await?;
                 }
                 anyhow::Ok(())

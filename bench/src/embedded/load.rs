@@ -8,7 +8,7 @@ use anyhow::{Context as _, bail};
 use semel_core::{Attempt, Claim, Fingerprint, Owner, Policy, RecordId};
 use semel_store::Store;
 
-use crate::figures::Round;
+use crate::figures::{Round, cpu_time};
 use crate::rawlog::RawLog;
 
 /// The bytes that a fresh claim takes in the embedded store, so that both subjects write the same.
@@ -69,7 +69,7 @@ where
 {
     let series = rand::random();
     let next = Arc::new(AtomicU64::new(0));
-    let started = Instant::now();
+    let (started, cpu) = (Instant::now(), cpu_time());
     let tasks: Vec<_> = (0..producers)
         .map(|_| {
             let (next, work) = (Arc::clone(&next), work.clone());
@@ -92,5 +92,5 @@ where
     for task in tasks {
         latencies.extend(task.await??);
     }
-    Ok(Round::new(started.elapsed(), latencies))
+    Ok(Round::new(started.elapsed(), cpu_time().saturating_sub(cpu), latencies))
 }

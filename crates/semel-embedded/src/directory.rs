@@ -9,7 +9,7 @@
 //! Everything here looks before it touches: a directory that is refused is left as it was found.
 
 use std::fs::{self, File, OpenOptions, TryLockError};
-use std::io::{self, Write as _};
+use std::io::{self, Seek as _, Write as _};
 use std::path::{Path, PathBuf};
 
 use crate::OpenError;
@@ -27,7 +27,7 @@ const ENGINE: &str = "engine";
 #[derive(Debug)]
 pub(crate) struct Directory {
     path: PathBuf,
-    _lock: File,
+    lock: File,
     state: Creation,
 }
 
@@ -58,7 +58,7 @@ impl Directory {
             write_marker(path, Creation::Started)?;
             Creation::Started
         };
-        Ok(Self { path: path.to_owned(), _lock: lock, state })
+        Ok(Self { path: path.to_owned(), lock, state })
     }
 
     /// Where the engine keeps its files.
@@ -72,6 +72,30 @@ impl Directory {
 
     pub(crate) fn state(&self) -> Creation {
         self.state
+    }
+
+    /// Leaves this process's id in the lock file, for the message to whoever comes second.
+    ///
+    /// Only once the directory was found in order: one that is refused is left as it was found.
+    pub(crate) fn sign(&self) {
+        let mut lock = &self.lock;
+        // For the message alone; a full disk must not keep the store from opening.
+        let _ = lock
+            .set_len(0)
+            .and_then(|()| lock.rewind())
+            .and_then(|()| writeln!(lock, "{}", std::process::id()));
+    }
+
+    /// Takes back a creation that failed, as far as that is possible.
+    pub(crate) fn undo(&self) {
+        if self.state == Creation::Started {
+            let _ = fs::remove_dir_all(self.engine());
+            for file in [MARKER, MARKER_NEW, LOCK] {
+                let _ = fs::remove_file(self.path.join(file));
+            }
+            // Only if there is nothing else in it.
+            let _ = fs::remove_dir(&self.path);
+        }
     }
 
     /// Removes what an interrupted creation left. Nothing was ever acknowledged from there.
@@ -146,7 +170,7 @@ fn lock(path: &Path) -> Result<File, OpenError> {
     let file_path = path.join(LOCK);
     let io_error = |error| OpenError::io(&file_path, error);
     let mut options = OpenOptions::new();
-    let mut file = options
+    let file = options
         .read(true)
         .write(true)
         .create(true)
@@ -161,8 +185,6 @@ fn lock(path: &Path) -> Result<File, OpenError> {
         }
         Err(TryLockError::Error(error)) => return Err(io_error(error)),
     }
-    // The process id is for the message alone; a full disk must not keep the store from opening.
-    let _ = file.set_len(0).and_then(|()| writeln!(file, "{}", std::process::id()));
     Ok(file)
 }
 

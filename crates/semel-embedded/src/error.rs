@@ -3,13 +3,13 @@ use std::path::{Path, PathBuf};
 
 use semel_store::StoreError;
 
-/// Why a store could not be opened. Each says what to do; none has changed the directory.
+/// Why a store could not be opened. Each says what to do; none has changed what is kept.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum OpenError {
     /// Another process has it open.
     #[error(
-        "{} is in use{}; stop that process first, or give each process a directory of its own (several can share Redis or PostgreSQL)",
+        "{} is in use{}; stop that process first, or give each process a directory of its own",
         path.display(),
         pid.map(|pid| format!(" by process {pid}")).unwrap_or_default()
     )]

@@ -29,7 +29,7 @@ pub(crate) struct Room {
 impl Room {
     pub(crate) fn open(options: Options) -> Result<Self, OpenError> {
         let mut directory = Directory::take(&options.path)?;
-        let database = open(&directory, &options)?;
+        let database = open(&directory, &options).inspect_err(|_| directory.undo())?;
         directory.finish()?;
         Ok(Self {
             database: RwLock::new(Some(database)),
@@ -77,5 +77,6 @@ fn open(directory: &Directory, options: &Options) -> Result<Database, OpenError>
         Creation::Started => directory.start_over()?,
         Creation::Finished => check(&engine)?.cut_torn_tail()?,
     }
+    directory.sign();
     Database::open(&engine, options.durability, options.cache_bytes)
 }

@@ -63,8 +63,7 @@ pub(crate) fn records() -> KeyspaceCreateOptions {
         // Everyone waits while a memtable is freed after its flush, the longer the larger it is;
         // and a small one stays in the processor's caches.
         .max_memtable_size(32 << 20)
-        // Records are small and read one at a time: small blocks, and no unpacking. Replies that
-        // are worth packing are packed before they get here.
+        // Records are small and read one at a time: small blocks, and no unpacking.
         .data_block_size_policy(BlockSizePolicy::all(2 << 10))
         .data_block_compression_policy(CompressionPolicy::disabled())
         // Most claims are on fresh keys: filters that answer them without touching a block.

@@ -94,7 +94,9 @@ impl Errand {
         work: Work,
     ) -> Result<Answer, EngineError> {
         let id = self.claimant.id();
-        if self.claimant.policy().on_store_down() == OnStoreDown::Closed {
+        // A damaged store is not one that is away: the record that cannot be read may be settled.
+        let open = self.claimant.policy().on_store_down() == OnStoreDown::Open;
+        if !open || !error.is_passing() {
             return Err(error.into());
         }
         tracing::warn!(record = %id.prefix(), %error, "executing without protection");

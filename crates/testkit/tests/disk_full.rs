@@ -106,6 +106,7 @@ fn a_disk_that_is_full_from_the_start_is_refused() {
     let error = Options::new(device.path().join("store")).open().expect_err("no space");
     assert!(matches!(error, OpenError::DiskFull { .. }), "{error:?}");
     assert!(error.to_string().contains("free some"), "{error}");
+    assert!(!device.path().join("store").exists(), "a creation that failed is taken back");
 }
 
 /// Opens as another user, who has no right to; root may do everything, so it asks a child.

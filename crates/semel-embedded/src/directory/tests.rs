@@ -105,6 +105,7 @@ fn a_damaged_marker_is_not_touched() {
 fn a_second_owner_is_told_who_has_it() {
     let temp = tempfile::tempdir().unwrap();
     let first = Directory::take(temp.path()).unwrap();
+    first.sign();
     let error = refused(temp.path());
     let me = std::process::id();
     assert!(matches!(error, OpenError::Locked { pid: Some(pid), .. } if pid == me), "{error}");

@@ -125,7 +125,7 @@ async fn a_store_that_panics_does_not_take_the_engine_along() {
 /// Trap 15: executed without protection, and the answer says so.
 #[tokio::test(start_paused = true)]
 async fn failing_open_executes_and_says_so() {
-    for fault in [Fault::Unavailable, Fault::Corrupt, Fault::TimedOut] {
+    for fault in [Fault::Unavailable, Fault::TimedOut] {
         let (engine, store) = engine();
         store.fail([Verb::Claim], fault);
         let (tell, told) = tokio::sync::oneshot::channel();
@@ -142,6 +142,15 @@ async fn failing_open_executes_and_says_so() {
         idle(&engine).await;
         assert_eq!(state(store.memory()).await, None);
     }
+}
+
+/// Failing open is for a store that is away. One that is damaged may have the outcome on record.
+#[tokio::test(start_paused = true)]
+async fn a_damaged_store_is_never_bypassed() {
+    let (engine, store) = engine();
+    store.fail([Verb::Claim], Fault::Corrupt);
+    let refused = once(&engine, &open(), never).await;
+    assert!(matches!(refused, Err(EngineError::Store(_))));
 }
 
 /// Trap 6: the work was executed, so its lease must not be released as if it had not been.

@@ -88,7 +88,7 @@ fn run(command: Command) -> anyhow::Result<()> {
             writer::run(&path, durability.into(), run, limit)
         }
         Command::Kill { rounds, durability, directory } => {
-            let scratch = tempfile::tempdir_in(directory)?;
+            let scratch = tempfile::Builder::new().prefix("semel-crash-").tempdir_in(directory)?;
             let store = scratch.path().join("store");
             let progress = |round: u32| say_progress("kill", round, rounds);
             let tally = runtime.block_on(rounds::kill(
@@ -105,7 +105,7 @@ fn run(command: Command) -> anyhow::Result<()> {
             Ok(())
         }
         Command::PowerCut { images, directory } => {
-            let scratch = tempfile::tempdir_in(directory)?;
+            let scratch = tempfile::Builder::new().prefix("semel-crash-").tempdir_in(directory)?;
             let progress = |image: u32| say_progress("image", image, images);
             let tally = runtime.block_on(rounds::cut_power(
                 &program,
