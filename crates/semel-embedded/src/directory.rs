@@ -51,14 +51,14 @@ impl Directory {
             create(path)?;
         }
         let lock = lock(path)?;
+        let mut directory = Self { path: path.to_owned(), lock, state: Creation::Started };
         // Someone else may have created it between our look and our lock.
-        let state = if let Some(state) = look(path)? {
-            state
+        if let Some(state) = look(path)? {
+            directory.state = state;
         } else {
-            write_marker(path, Creation::Started)?;
-            Creation::Started
-        };
-        Ok(Self { path: path.to_owned(), lock, state })
+            write_marker(path, Creation::Started).inspect_err(|_| directory.undo())?;
+        }
+        Ok(directory)
     }
 
     /// Where the engine keeps its files.
