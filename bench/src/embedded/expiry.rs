@@ -2,6 +2,7 @@
 
 use std::path::Path;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use semel_core::{Policy, Timestamp};
@@ -33,19 +34,26 @@ pub(crate) async fn run(arguments: &Arguments, scratch: &Path) -> anyhow::Result
         let path = scratch.join(format!("expiry-{round}"));
         let shift = ManualClock::default();
         let clock = Arc::new(Shifted { steady: SteadyClock::start(), shift: shift.clone() });
-        let store = Options::new(&path)
-            .clock(clock)
-            .sweep_every(Some(Duration::from_millis(100)))
-            .open()?;
+        let store = Options::new(&path).clock(clock).sweep_every(None).open()?;
         let policy = Policy::builder().ttl(TTL).build()?;
         fill::settle_many(&store, arguments.expiring, policy).await?;
+        // Let the engine come to rest.
         tokio::time::sleep(Duration::from_secs(5)).await;
-        calm.push(load::claim(store.clone(), PRODUCERS, arguments.claims).await?);
+        let claims = arguments.claims * 3;
+        calm.push(load::claim(store.clone(), PRODUCERS, claims).await?);
         report("nothing expires", PRODUCERS, &calm);
         shift.advance(TTL + Duration::from_mins(1));
-        expiring.push(load::claim(store.clone(), PRODUCERS, arguments.claims).await?);
+        let sweep = tokio::spawn(sweep_all(store.clone()));
+        let under_way = Arc::new(AtomicBool::new(true));
+        let goes_on = Arc::clone(&under_way);
+        let claiming = tokio::spawn(load::claim_while(store.clone(), PRODUCERS, move |_| {
+            goes_on.load(Ordering::Relaxed)
+        }));
+        let swept = sweep.await??;
+        under_way.store(false, Ordering::Relaxed);
+        expiring.push(claiming.await??);
         report("records expire", PRODUCERS, &expiring);
-        println!("  {}", left(&store, arguments.expiring).await?);
+        println!("  {swept} records were swept meanwhile");
         drop(store);
         std::fs::remove_dir_all(&path)?;
     }
@@ -58,15 +66,15 @@ pub(crate) async fn run(arguments: &Arguments, scratch: &Path) -> anyhow::Result
     }])
 }
 
-/// How much of the sweep fell into the measurement.
-async fn left(store: &EmbeddedStore, records: u64) -> anyhow::Result<String> {
+/// Sweeps all that has expired, step after step at the pace of the background sweep.
+async fn sweep_all(store: EmbeddedStore) -> anyhow::Result<usize> {
     let mut deleted = 0;
     loop {
-        let swept = store.sweep(usize::MAX).await?;
-        deleted += swept.deleted as u64;
+        let swept = store.sweep(512).await?;
+        deleted += swept.deleted;
         if !swept.more {
-            break;
+            return Ok(deleted);
         }
+        tokio::time::sleep(Duration::from_millis(5)).await;
     }
-    Ok(format!("{} of {records} were swept while claims ran", records.saturating_sub(deleted)))
 }

@@ -47,9 +47,18 @@ pub(crate) async fn claim<S: Store>(
     producers: usize,
     claims: u64,
 ) -> anyhow::Result<Round> {
+    claim_while(store, producers, move |number| number < claims).await
+}
+
+/// Claims for as long as `goes_on`.
+pub(crate) async fn claim_while<S: Store>(
+    store: S,
+    producers: usize,
+    goes_on: impl Fn(u64) -> bool + Clone + Send + 'static,
+) -> anyhow::Result<Round> {
     let store = Arc::new(store);
     let policy = Arc::new(Policy::default());
-    round(producers, claims, move |id| {
+    round_while(producers, goes_on, move |id| {
         let (store, policy) = (Arc::clone(&store), Arc::clone(&policy));
         async move {
             match store.claim(&attempt(id), &policy).await.context("claim")? {
@@ -67,17 +76,31 @@ where
     W: Fn(RecordId) -> F + Clone + Send + 'static,
     F: Future<Output = anyhow::Result<()>> + Send,
 {
+    round_while(producers, move |number| number < claims, work).await
+}
+
+/// The same for as long as `goes_on`, which is asked before each with its number.
+pub(crate) async fn round_while<G, W, F>(
+    producers: usize,
+    goes_on: G,
+    work: W,
+) -> anyhow::Result<Round>
+where
+    G: Fn(u64) -> bool + Clone + Send + 'static,
+    W: Fn(RecordId) -> F + Clone + Send + 'static,
+    F: Future<Output = anyhow::Result<()>> + Send,
+{
     let series = rand::random();
     let next = Arc::new(AtomicU64::new(0));
     let (started, cpu) = (Instant::now(), cpu_time());
     let tasks: Vec<_> = (0..producers)
         .map(|_| {
-            let (next, work) = (Arc::clone(&next), work.clone());
+            let (next, goes_on, work) = (Arc::clone(&next), goes_on.clone(), work.clone());
             tokio::spawn(async move {
                 let mut latencies: Vec<Duration> = Vec::new();
                 loop {
                     let number = next.fetch_add(1, Ordering::Relaxed);
-                    if number >= claims {
+                    if !goes_on(number) {
                         return anyhow::Ok(latencies);
                     }
                     let id = id(series, number);

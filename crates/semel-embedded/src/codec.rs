@@ -53,9 +53,10 @@ pub(crate) enum DecodeError {
     Nonsense { what: &'static str },
 }
 
-/// The bytes of a record, to be kept under `id`.
-pub(crate) fn encode(id: RecordId, record: &Record) -> Vec<u8> {
-    let mut bytes = Vec::with_capacity(encoded_len(record));
+/// Replaces `bytes` with those of a record, to be kept under `id`.
+pub(crate) fn encode(id: RecordId, record: &Record, bytes: &mut Vec<u8>) {
+    bytes.clear();
+    bytes.reserve(encoded_len(record));
     bytes.push(RECORD_VERSION);
     bytes.push(tag(&record.state));
     bytes.extend(record.expires.as_millis().to_le_bytes());
@@ -67,14 +68,13 @@ pub(crate) fn encode(id: RecordId, record: &Record) -> Vec<u8> {
         State::Leased { until } => bytes.extend(until.as_millis().to_le_bytes()),
         State::Settled(settlement) => {
             if let Some(reply) = settlement.reply() {
-                encode_reply(&mut bytes, reply);
+                encode_reply(bytes, reply);
             }
         }
         State::Held | State::Released => {}
     }
-    let checksum = checksum(id, &bytes);
+    let checksum = checksum(id, bytes);
     bytes.extend(checksum.to_le_bytes());
-    bytes
 }
 
 /// The record that was kept under `id`. The reply shares the memory of `bytes`.

@@ -1,171 +1,108 @@
-//! The one thread that writes: it gathers operations into groups, decides them one after the other,
-//! and makes each group durable with one sync while the next group gathers.
+//! The one thread that writes: it makes one group after the other durable, each with one sync,
+//! while the next one gathers at the [desk](crate::desk).
 
-use std::sync::Arc;
 use std::sync::atomic::Ordering;
-
-use semel_core::{Record, RecordId, Timestamp};
-use semel_store::StoreError;
-use tokio::sync::mpsc;
+use std::sync::{Arc, PoisonError};
 
 use crate::database::{CommitError, Group};
-use crate::operation::{Answer, Operation, Verb};
-use crate::recent::{Known, Recent};
-use crate::room::Room;
-use crate::{OpenError, tuning};
+use crate::desk::{Desk, Fate, Gathering, Phase, State};
 
-/// Owns all writing to the engine.
-pub(crate) struct Committer {
-    room: Arc<Room>,
-    queue: mpsc::Receiver<Operation>,
-    recent: Recent,
-    /// The number of the group at hand.
-    group: u64,
-    /// Has the engine failed, so that it must be opened anew before the next write?
-    failed: bool,
+/// Works until the store is dropped and the last group is written.
+pub(crate) fn run(desk: &Desk) {
+    loop {
+        match next(desk) {
+            Task::Write(gathering) => write(desk, gathering),
+            Task::Resume => resume(desk),
+            Task::Stop => return,
+        }
+    }
 }
 
-/// A group that has been decided and waits to become durable.
-struct Staged {
-    group: Group,
-    answers: Vec<Answer>,
+enum Task {
+    Write(Gathering),
+    Resume,
+    Stop,
 }
 
-// === impl Committer ===
-
-impl Committer {
-    pub(crate) fn new(room: Arc<Room>, queue: mpsc::Receiver<Operation>) -> Self {
-        Self { room, queue, recent: Recent::default(), group: 0, failed: false }
-    }
-
-    /// Works until every sender is gone.
-    pub(crate) fn run(mut self) {
-        let mut operations = Vec::with_capacity(tuning::GROUP_MAX);
-        while self.queue.blocking_recv_many(&mut operations, tuning::GROUP_MAX) > 0 {
-            self.serve(&mut operations);
+/// Waits for something to do.
+fn next(desk: &Desk) -> Task {
+    let mut state = desk.state();
+    loop {
+        if let Some(gathering) = state.gathering.take() {
+            return Task::Write(gathering);
         }
-    }
-
-    fn serve(&mut self, operations: &mut Vec<Operation>) {
-        if let Err(error) = self.resume_if_failed() {
-            // The same for all, and nothing was written for any.
-            for operation in operations.drain(..) {
-                operation.refuse(StoreError::unavailable(error.to_string()));
-            }
-            return;
+        match state.phase {
+            Phase::Closed => return Task::Stop,
+            Phase::Failed if !state.hopeful.is_empty() => return Task::Resume,
+            Phase::Failed | Phase::Open => {}
         }
-        self.group += 1;
-        if let Some(staged) = self.stage(operations) {
-            self.finish(staged);
-        }
+        state = desk.work.wait(state).unwrap_or_else(PoisonError::into_inner);
     }
+}
 
-    /// Decides every operation, each seeing what those before it in the group have written.
-    fn stage(&mut self, operations: &mut Vec<Operation>) -> Option<Staged> {
-        let room = Arc::clone(&self.room);
-        let database = room.database();
-        let database = database.as_ref()?;
-        let now = room.now();
-        let mut staged = Staged {
-            group: database.group(operations.len()),
-            answers: Vec::with_capacity(operations.len()),
-        };
-        for operation in operations.drain(..) {
-            match operation {
-                Operation::Write { id, seen, verb } => {
-                    let current = match self.recent.know(id, seen) {
-                        Known::Is(record) => Ok(record),
-                        Known::AskEngine => database.get(id),
-                    };
-                    match current {
-                        Ok(current) => self.write(&mut staged, id, current.as_ref(), verb, now),
-                        Err(error) => verb.refuse(error),
-                    }
-                }
-                Operation::Forget { ids, as_of, reply } => {
-                    let forgotten = self.forget(&mut staged, ids, as_of);
-                    staged.answers.push(Answer::Forget(reply, forgotten));
-                }
-                Operation::Ping { reply } => staged.answers.push(Answer::Ping(reply)),
-            }
+/// Makes the group durable, then lets its callers answer: never the other way round (I5, I6).
+fn write(desk: &Desk, gathering: Gathering) {
+    let Gathering { number, group, operations, fate } = gathering;
+    match commit(desk, group) {
+        Ok(()) => {
+            desk.room.committed.store(number, Ordering::Release);
+            fate.send_replace(Fate::Durable);
         }
-        Some(staged)
-    }
-
-    fn write(
-        &mut self,
-        staged: &mut Staged,
-        id: RecordId,
-        current: Option<&Record>,
-        verb: Verb,
-        now: Timestamp,
-    ) {
-        let (answer, write) = verb.decide(current, now);
-        if let Some(record) = write {
-            staged.group.write(id, &record);
-            self.recent.wrote(self.group, id, record);
-        }
-        staged.answers.push(answer);
-    }
-
-    /// Deletes what expired, but for records that began a new life since they were read.
-    fn forget(&mut self, staged: &mut Staged, ids: Vec<RecordId>, as_of: u64) -> usize {
-        let mut forgotten = 0;
-        for id in ids {
-            if self.recent.untouched_since(id, as_of) {
-                staged.group.delete(id);
-                self.recent.deleted(self.group, id);
-                forgotten += 1;
-            }
-        }
-        forgotten
-    }
-
-    /// Makes the group durable, then gives its answers: never the other way round (I5, I6).
-    fn finish(&mut self, staged: Staged) {
-        let Staged { group, answers } = staged;
-        match self.commit(group) {
-            Ok(()) => {
-                self.room.committed.store(self.group, Ordering::Release);
-                answers.into_iter().for_each(Answer::give);
-            }
-            Err(error) => self.fail(&error, answers),
-        }
-    }
-
-    fn commit(&self, group: Group) -> Result<(), CommitError> {
-        match &*self.room.database() {
-            _ if group.is_empty() => Ok(()),
-            // Also when it only deletes what has expired: a group without a sync before one with
-            // could leave a hole in the log after a power cut, and a hole is refused as damage.
-            Some(database) => database.commit(group),
-            None => Err(CommitError::Behind),
-        }
-    }
-
-    fn fail(&mut self, error: &CommitError, answers: Vec<Answer>) {
-        let what = error.explain(self.room.path());
-        tracing::error!(%what, "a group of writes failed");
-        self.recent.clear(self.group);
-        self.failed |= error.is_fatal();
-        for answer in answers {
-            answer.refuse(if error.maybe_written() {
-                StoreError::TimedOut { what: what.clone(), source: None }
-            } else {
-                StoreError::unavailable(what.clone())
+        Err(error) => {
+            let what: Arc<str> = error.explain(desk.room.path()).into();
+            tracing::error!(%what, "a group of writes failed");
+            fail(desk, &error, &what);
+            fate.send_replace(match error {
+                CommitError::Failed(_) => Fate::Unknown(what),
+                CommitError::Behind | CommitError::Stopped(_) => Fate::Refused(what),
             });
         }
     }
+    desk.places.add_permits(operations);
+}
 
-    /// Opens the engine anew if it has failed: it refuses all further writes, but goes on reading
-    /// until there is a chance of better luck.
-    fn resume_if_failed(&mut self) -> Result<(), OpenError> {
-        if self.failed {
-            self.room.resume()?;
-            self.recent.clear(self.group);
-            self.failed = false;
-            tracing::info!(path = %self.room.path().display(), "the store takes writes again");
+fn commit(desk: &Desk, group: Group) -> Result<(), CommitError> {
+    match &*desk.room.database() {
+        _ if group.is_empty() => Ok(()),
+        // Also when it only deletes what has expired: a group without a sync before one with could
+        // leave a hole in the log after a power cut, and a hole is refused as damage.
+        Some(database) => database.commit(group),
+        None => Err(CommitError::Behind),
+    }
+}
+
+/// What has gathered meanwhile was decided on top of the group that failed, so it is refused.
+fn fail(desk: &Desk, error: &CommitError, what: &Arc<str>) {
+    let mut state = desk.state();
+    let group = state.group;
+    state.recent.clear(group);
+    if error.is_fatal() && state.phase == Phase::Open {
+        state.phase = Phase::Failed;
+    }
+    if let Some(Gathering { operations, fate, .. }) = state.gathering.take() {
+        fate.send_replace(Fate::Refused(Arc::clone(what)));
+        desk.places.add_permits(operations);
+    }
+}
+
+/// Opens the engine anew. Until then it refuses all writes, but goes on reading.
+fn resume(desk: &Desk) {
+    let resumed = desk.room.resume();
+    let mut state = desk.state();
+    let State { recent, group, phase, hopeful, .. } = &mut *state;
+    let told = match resumed {
+        Ok(()) => {
+            recent.clear(*group);
+            if *phase == Phase::Failed {
+                *phase = Phase::Open;
+            }
+            tracing::info!(path = %desk.room.path().display(), "the store takes writes again");
+            Ok(())
         }
-        Ok(())
+        Err(error) => Err(Arc::from(error.to_string())),
+    };
+    for hope in hopeful.drain(..) {
+        // It may have given up.
+        let _ = hope.send(told.clone());
     }
 }

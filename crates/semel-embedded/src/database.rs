@@ -25,6 +25,8 @@ pub(crate) struct Database {
 pub(crate) struct Group {
     batch: OwnedWriteBatch,
     records: Keyspace,
+    /// Scratch space: the engine keeps a copy of its own.
+    bytes: Vec<u8>,
 }
 
 /// Why a group was not acknowledged.
@@ -81,6 +83,7 @@ impl Database {
         Group {
             batch: OwnedWriteBatch::with_capacity(self.engine.clone(), capacity),
             records: self.records.clone(),
+            bytes: Vec::new(),
         }
     }
 
@@ -177,7 +180,8 @@ impl Database {
 
 impl Group {
     pub(crate) fn write(&mut self, id: RecordId, record: &Record) {
-        self.batch.insert(&self.records, id.as_bytes().as_slice(), codec::encode(id, record));
+        codec::encode(id, record, &mut self.bytes);
+        self.batch.insert(&self.records, id.as_bytes().as_slice(), self.bytes.as_slice());
     }
 
     pub(crate) fn delete(&mut self, id: RecordId) {
@@ -192,11 +196,6 @@ impl Group {
 // === impl CommitError ===
 
 impl CommitError {
-    /// May the group have been written?
-    pub(crate) fn maybe_written(&self) -> bool {
-        matches!(self, Self::Failed(_))
-    }
-
     /// Must the engine be opened anew?
     pub(crate) fn is_fatal(&self) -> bool {
         !matches!(self, Self::Behind)

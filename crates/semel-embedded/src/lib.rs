@@ -11,10 +11,10 @@
 //! # How it works
 //!
 //! The records live in an engine of their own ([fjall](https://docs.rs/fjall), a log-structured
-//! merge tree). One committer thread does all writing: it gathers claims, renewals and settles into
-//! a group, decides them one after the other with `semel_core`, writes the group as one batch,
-//! syncs it, and only then answers; meanwhile the next group gathers. So one sync serves many
-//! callers. Replays, mismatches and duplicates in flight are read and decided by the caller itself.
+//! merge tree). Callers decide their claims, renewals and settles with `semel_core`, one after the
+//! other under a lock, and join the group that gathers. One committer thread writes each group as
+//! one batch and syncs it, and only then is anyone answered; meanwhile the next group gathers. So
+//! one sync serves many callers. Replays, mismatches and duplicates in flight only read.
 //!
 //! # What it promises
 //!
@@ -27,9 +27,9 @@ mod check;
 mod codec;
 mod committer;
 mod database;
+mod desk;
 mod directory;
 mod error;
-mod operation;
 mod options;
 mod recent;
 mod room;

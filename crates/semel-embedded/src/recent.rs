@@ -1,4 +1,5 @@
-//! What was written lately, so that the committer seldom has to ask the engine.
+//! What was written lately: what the engine does not have yet, and some more, so that it need not
+//! be asked again.
 
 use std::collections::{HashMap, VecDeque};
 use std::hash::{BuildHasherDefault, Hasher};
@@ -7,7 +8,7 @@ use semel_core::{Record, RecordId, State};
 
 use crate::tuning;
 
-/// What a reader saw in the engine before it joined the queue.
+/// What a caller saw in the engine before it came to the desk.
 ///
 /// It is still the truth when the group is decided, unless a group after `as_of` wrote the record;
 /// and what such groups wrote is in [`Recent`].
@@ -19,7 +20,8 @@ pub(crate) struct Seen {
     pub(crate) record: Option<Record>,
 }
 
-/// The records written by the latest groups, at most [`tuning::RECENT_MAX`] of them.
+/// The records written by the latest groups: all that are not yet visible in the engine, and beyond
+/// those at most [`tuning::RECENT_MAX`] records and [`tuning::RECENT_BYTES_MAX`] of replies.
 #[derive(Debug, Default)]
 pub(crate) struct Recent {
     written: HashMap<RecordId, Written, BuildHasherDefault<IdHasher>>,
@@ -27,6 +29,8 @@ pub(crate) struct Recent {
     order: VecDeque<(u64, RecordId)>,
     /// Of groups up to this one, something may have been forgotten.
     forgotten: u64,
+    /// The replies of all records in `written`.
+    bytes: usize,
 }
 
 /// Takes the first bytes of an id as its hash: an id is a hash already.
@@ -36,21 +40,11 @@ struct IdHasher(u64);
 #[derive(Debug)]
 struct Written {
     group: u64,
-    now: Now,
+    /// `None` if it was deleted.
+    record: Option<Record>,
 }
 
-/// What is known about a record that was written lately.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) enum Now {
-    /// It is this.
-    Record(Record),
-    /// It was deleted.
-    Deleted,
-    /// It was written but is too large to be remembered: ask the engine.
-    Large,
-}
-
-/// What the committer knows about a record without asking the engine.
+/// What is known about a record without asking the engine.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) enum Known {
     /// It is this, or it is not there.
@@ -64,14 +58,10 @@ pub(crate) enum Known {
 impl Recent {
     /// What `id` is now, given what its reader has seen.
     pub(crate) fn know(&self, id: RecordId, seen: Option<Seen>) -> Known {
-        match self.written.get(&id).map(|written| &written.now) {
-            Some(Now::Record(record)) => Known::Is(Some(record.clone())),
-            Some(Now::Deleted) => Known::Is(None),
-            Some(Now::Large) => Known::AskEngine,
-            None => match seen {
-                Some(seen) if seen.as_of >= self.forgotten => Known::Is(seen.record),
-                _ => Known::AskEngine,
-            },
+        match (self.written.get(&id), seen) {
+            (Some(written), _) => Known::Is(written.record.clone()),
+            (None, Some(seen)) if seen.as_of >= self.forgotten => Known::Is(seen.record),
+            (None, _) => Known::AskEngine,
         }
     }
 
@@ -86,17 +76,12 @@ impl Recent {
 
     /// Takes note of a record that `group` wrote.
     pub(crate) fn wrote(&mut self, group: u64, id: RecordId, record: Record) {
-        let now = if reply_len(&record) > tuning::RECENT_REPLY_MAX {
-            Now::Large
-        } else {
-            Now::Record(record)
-        };
-        self.note(group, id, now);
+        self.note(group, id, Some(record));
     }
 
     /// Takes note of a record that `group` deleted.
     pub(crate) fn deleted(&mut self, group: u64, id: RecordId) {
-        self.note(group, id, Now::Deleted);
+        self.note(group, id, None);
     }
 
     /// Forgets everything: the engine was opened anew and is the only truth.
@@ -104,12 +89,23 @@ impl Recent {
         *self = Self { forgotten: group, ..Self::default() };
     }
 
-    fn note(&mut self, group: u64, id: RecordId, now: Now) {
-        self.written.insert(id, Written { group, now });
-        self.order.push_back((group, id));
-        while self.order.len() > tuning::RECENT_MAX {
-            self.forget_oldest();
+    /// Forgets what is too much, but nothing of a group after `committed`: the engine does not have
+    /// it yet, so nobody else would know.
+    pub(crate) fn forget_old(&mut self, committed: u64) {
+        while self.order.len() > tuning::RECENT_MAX || self.bytes > tuning::RECENT_BYTES_MAX {
+            match self.order.front() {
+                Some((group, _)) if *group <= committed => self.forget_oldest(),
+                _ => return,
+            }
         }
+    }
+
+    fn note(&mut self, group: u64, id: RecordId, record: Option<Record>) {
+        self.bytes += reply_len(record.as_ref());
+        if let Some(before) = self.written.insert(id, Written { group, record }) {
+            self.bytes -= reply_len(before.record.as_ref());
+        }
+        self.order.push_back((group, id));
     }
 
     fn forget_oldest(&mut self) {
@@ -118,7 +114,9 @@ impl Recent {
         };
         // It may have been written again since, and then its later entry still stands for it.
         if self.written.get(&id).is_some_and(|written| written.group == group) {
-            self.written.remove(&id);
+            if let Some(before) = self.written.remove(&id) {
+                self.bytes -= reply_len(before.record.as_ref());
+            }
             self.forgotten = self.forgotten.max(group);
         }
     }
@@ -141,9 +139,11 @@ impl Hasher for IdHasher {
     }
 }
 
-fn reply_len(record: &Record) -> usize {
-    match &record.state {
-        State::Settled(settlement) => settlement.reply().map_or(0, |reply| reply.bytes().len()),
+fn reply_len(record: Option<&Record>) -> usize {
+    match record.map(|record| &record.state) {
+        Some(State::Settled(settlement)) => {
+            settlement.reply().map_or(0, |reply| reply.bytes().len())
+        }
         _ => 0,
     }
 }

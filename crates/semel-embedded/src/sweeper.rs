@@ -2,7 +2,7 @@
 //!
 //! Expired records are invisible long before (they are not there as far as `decide` goes), so a
 //! sweep only gives space back and can take its time: its deletions ride along with whatever group
-//! they meet. The table is read by the sweeper; only the deletions pass the committer.
+//! they meet.
 
 use std::sync::atomic::Ordering;
 use std::sync::{Arc, Condvar, Mutex, PoisonError};
@@ -11,20 +11,22 @@ use std::time::Duration;
 
 use semel_core::RecordId;
 use semel_store::{StoreError, Swept};
-use tokio::sync::{mpsc, oneshot};
 
-use crate::operation::Operation;
-use crate::room::Room;
+use crate::desk::{Desk, Pending, reopening};
 use crate::store::spawn;
 use crate::{OpenError, tuning};
 
 /// Where the sweep stands. Clones share the place.
 #[derive(Clone)]
 pub(crate) struct Cursor {
-    room: Arc<Room>,
-    /// Weak, so that a sweeper does not keep the committer alive.
-    queue: mpsc::WeakSender<Operation>,
+    desk: Arc<Desk>,
     next: Arc<Mutex<RecordId>>,
+}
+
+/// A step that was taken, and is to become durable.
+pub(crate) struct Step {
+    deletions: Option<Pending<usize>>,
+    more: bool,
 }
 
 /// The thread that sweeps in the background; ends when dropped.
@@ -44,34 +46,40 @@ const START: RecordId = RecordId::from_bytes([0; 32]);
 // === impl Cursor ===
 
 impl Cursor {
-    pub(crate) fn new(room: Arc<Room>, queue: mpsc::WeakSender<Operation>) -> Self {
-        Self { room, queue, next: Arc::new(Mutex::new(START)) }
+    pub(crate) fn new(desk: Arc<Desk>) -> Self {
+        Self { desk, next: Arc::new(Mutex::new(START)) }
     }
 
-    /// One step: looks at a stretch of records and deletes up to `limit` expired ones.
-    pub(crate) fn sweep(&self, limit: usize) -> Result<Swept, StoreError> {
+    /// One step: looks at a stretch of records and deletes up to `limit` expired ones. What it
+    /// says is true once the deletions are durable.
+    pub(crate) fn step(&self, limit: usize) -> Result<Step, StoreError> {
         let mut next = self.next.lock().unwrap_or_else(PoisonError::into_inner);
-        let as_of = self.room.committed.load(Ordering::Acquire);
-        let now = self.room.now();
-        let scan = match &*self.room.database() {
-            Some(database) => database.scan_expired(*next, now, tuning::SWEEP_SCAN, limit)?,
-            None => return Err(StoreError::unavailable("the engine is being opened again")),
+        let room = &self.desk.room;
+        let as_of = room.committed.load(Ordering::Acquire);
+        let scan = {
+            let database = room.database();
+            let database = database.as_ref().ok_or_else(reopening)?;
+            database.scan_expired(*next, room.now(), tuning::SWEEP_SCAN, limit)?
         };
-        let deleted = if scan.expired.is_empty() { 0 } else { self.forget(scan.expired, as_of)? };
+        let deletions = match scan.expired[..] {
+            [] => None,
+            ref ids => Some(self.desk.forget(ids, as_of)?),
+        };
         let more = scan.next.is_some();
         *next = scan.next.unwrap_or(START);
-        Ok(Swept { deleted, more })
+        Ok(Step { deletions, more })
     }
+}
 
-    /// Has the committer delete these, unless they were written since they were read.
-    fn forget(&self, ids: Vec<RecordId>, as_of: u64) -> Result<usize, StoreError> {
-        let closed = || StoreError::unavailable("the embedded store has been closed");
-        let (reply, answer) = oneshot::channel();
-        let queue = self.queue.upgrade().ok_or_else(closed)?;
-        queue.blocking_send(Operation::Forget { ids, as_of, reply }).map_err(|_| closed())?;
-        // Not to be held while waiting: it keeps the committer from ending.
-        drop(queue);
-        answer.blocking_recv().unwrap_or_else(|_| Err(closed()))
+// === impl Step ===
+
+impl Step {
+    pub(crate) async fn done(self) -> Result<Swept, StoreError> {
+        let deleted = match self.deletions {
+            Some(deletions) => deletions.answer().await?,
+            None => 0,
+        };
+        Ok(Swept { deleted, more: self.more })
     }
 }
 
@@ -81,7 +89,7 @@ impl Sweeper {
     pub(crate) fn start(cursor: Cursor, rest: Duration) -> Result<Self, OpenError> {
         let stop = Arc::new(Stop::default());
         let asked = Arc::clone(&stop);
-        let path = cursor.room.path().to_owned();
+        let path = cursor.desk.room.path().to_owned();
         let thread =
             spawn(
                 "semel-sweeper",
@@ -97,8 +105,9 @@ impl Sweeper {
 /// Sweeps through the whole table once; `false` if asked to stop.
 fn pass(cursor: &Cursor, stop: &Stop) -> bool {
     loop {
-        match cursor.sweep(tuning::SWEEP_DELETE) {
-            Ok(Swept { more: false, .. }) => return true,
+        // Nobody waits for these deletions to be durable, so the sweep goes on meanwhile.
+        match cursor.step(tuning::SWEEP_DELETE) {
+            Ok(Step { more: false, .. }) => return true,
             Ok(_) => {}
             Err(error) => {
                 // It says the same to every claim; the next pass tries again.

@@ -2,8 +2,10 @@
 //! `docs/decisions/` for the figures.
 
 use std::path::Path;
+use std::sync::Arc;
 use std::time::Duration;
 
+use fjall::compaction::Leveled;
 use fjall::config::{
     BlockSizePolicy, BloomConstructionPolicy, CompressionPolicy, FilterPolicy, FilterPolicyEntry,
     PartitioningPolicy, PinningPolicy,
@@ -17,31 +19,37 @@ pub(crate) const SEALED_MAX: usize = 3;
 /// The engine slows writes down at 20 fresh tables and stops them at 30; we stop before that.
 pub(crate) const FRESH_TABLES_MAX: usize = 18;
 
+/// How many fresh tables are merged at a time.
+const FRESH_TABLES_MERGED: u8 = 8;
+
 /// How long a group waits for the engine to catch up before it is refused.
 pub(crate) const BEHIND_PATIENCE_MS: u32 = 5_000;
 
 /// After a full disk, writing goes on only when there is this much space beyond what is needed.
 pub(crate) const SPARE_BYTES: u64 = 4 << 20;
 
-/// The most operations in one group: bounds the time one commit takes.
-pub(crate) const GROUP_MAX: usize = 1_024;
+/// What a group under load comes to.
+pub(crate) const GROUP_TYPICAL: usize = 128;
 
-/// The most operations that wait for their group; more wait at the door.
-pub(crate) const QUEUE_MAX: usize = 8_192;
+/// The most operations that wait to become durable; more wait at the door.
+pub(crate) const OPERATIONS_MAX: usize = 4_096;
 
-/// How many written records the committer remembers, so that a settle soon after its claim, or a
-/// claim that was read ahead, need not ask the engine again.
-pub(crate) const RECENT_MAX: usize = 16_384;
+/// How often an operation looks at its record again because others were faster.
+pub(crate) const LOOKS_MAX: usize = 16;
 
-/// Replies above this are not remembered but read again.
-pub(crate) const RECENT_REPLY_MAX: usize = 1_024;
+/// How many written records are remembered, so that a settle soon after its claim, or a claim that
+/// was read ahead, need not ask the engine again.
+pub(crate) const RECENT_MAX: usize = 8_192;
+
+/// How much their replies may take.
+pub(crate) const RECENT_BYTES_MAX: usize = 8 << 20;
 
 /// How many records one step of a sweep looks at, and how many it deletes at most.
 pub(crate) const SWEEP_SCAN: usize = 4_096;
 /// See [`SWEEP_SCAN`].
-pub(crate) const SWEEP_DELETE: usize = 256;
+pub(crate) const SWEEP_DELETE: usize = 512;
 /// Rest between two steps of the background sweep, so that claims come first.
-pub(crate) const SWEEP_REST: Duration = Duration::from_millis(20);
+pub(crate) const SWEEP_REST: Duration = Duration::from_millis(10);
 
 pub(crate) fn engine(path: &Path, cache_bytes: u64) -> DatabaseBuilder<Database> {
     Database::builder(path)
@@ -75,4 +83,7 @@ pub(crate) fn records() -> KeyspaceCreateOptions {
         .index_block_pinning_policy(PinningPolicy::all(true))
         .index_block_partitioning_policy(PartitioningPolicy::all(false))
         .expect_point_read_hits(false)
+        // Ids are random, so each merge of fresh tables rewrites the whole level below: merge
+        // seldom. The filters make up for the number of tables.
+        .compaction_strategy(Arc::new(Leveled::default().with_l0_threshold(FRESH_TABLES_MERGED)))
 }

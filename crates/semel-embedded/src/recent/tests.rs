@@ -38,6 +38,7 @@ fn what_was_seen_counts_while_nothing_later_was_forgotten() {
     for number in 0..=tuning::RECENT_MAX {
         recent.wrote(10 + number as u64, id(number), record(State::Held));
     }
+    recent.forget_old(u64::MAX);
     // Only the write of group 10 is forgotten: who looked before it cannot know what it wrote.
     assert_eq!(recent.know(id(0), Some(absent(9))), Known::AskEngine);
     assert_eq!(recent.know(id(0), Some(absent(10))), Known::Is(None));
@@ -52,16 +53,38 @@ fn an_id_written_again_is_not_forgotten_with_its_first_entry() {
     for number in 1..tuning::RECENT_MAX {
         recent.wrote(3, id(number), record(State::Held));
     }
+    recent.forget_old(u64::MAX);
     assert_eq!(recent.know(id(0), None), Known::Is(Some(record(State::Released))));
     assert_eq!(recent.order.len(), tuning::RECENT_MAX);
 }
 
+/// The engine does not have it yet: to forget it would be to lose it.
 #[test]
-fn large_replies_are_read_again_instead_of_kept() {
+fn what_is_not_committed_is_never_forgotten() {
     let mut recent = Recent::default();
-    let reply = Reply::new(vec![0; tuning::RECENT_REPLY_MAX + 1]);
-    recent.wrote(1, id(1), record(State::Settled(Settlement::Completed(reply))));
-    assert_eq!(recent.know(id(1), Some(absent(9))), Known::AskEngine);
+    for number in 0..2 * tuning::RECENT_MAX {
+        recent.wrote(7, id(number), record(State::Held));
+    }
+    recent.forget_old(6);
+    assert_eq!(recent.know(id(0), Some(absent(6))), Known::Is(Some(record(State::Held))));
+    recent.forget_old(7);
+    assert_eq!(recent.know(id(0), Some(absent(6))), Known::AskEngine);
+    assert_eq!(recent.written.len(), tuning::RECENT_MAX);
+}
+
+#[test]
+fn large_replies_are_forgotten_sooner() {
+    let mut recent = Recent::default();
+    let reply = Reply::new(vec![0; tuning::RECENT_BYTES_MAX]);
+    recent.wrote(1, id(1), record(State::Settled(Settlement::Completed(reply.clone()))));
+    recent.forget_old(1);
+    assert!(matches!(recent.know(id(1), None), Known::Is(Some(_))));
+    recent.wrote(2, id(2), record(State::Settled(Settlement::Completed(reply))));
+    recent.forget_old(2);
+    assert_eq!(recent.know(id(1), Some(absent(0))), Known::AskEngine);
+    assert_eq!(recent.bytes, tuning::RECENT_BYTES_MAX);
+    recent.deleted(3, id(2));
+    assert_eq!(recent.bytes, 0);
 }
 
 #[test]

@@ -1,0 +1,286 @@
+//! Where writes gather: every caller decides its own operation here, one after the other, and joins
+//! the group that the [committer](crate::committer) makes durable next.
+
+use std::sync::atomic::Ordering;
+use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
+
+use semel_core::{Record, RecordId, Timestamp};
+use semel_store::StoreError;
+use tokio::sync::{Semaphore, oneshot, watch};
+
+use crate::database::{Database, Group};
+use crate::recent::{Known, Recent, Seen};
+use crate::room::Room;
+use crate::tuning;
+
+/// The one place where records change. Deciding takes about a microsecond, under a lock; becoming
+/// durable takes a sync of the device, which a whole group shares.
+pub(crate) struct Desk {
+    pub(crate) room: Arc<Room>,
+    pub(crate) state: Mutex<State>,
+    /// Tells the committer that there is something to do.
+    pub(crate) work: Condvar,
+    /// One for each operation that is not yet answered (I10).
+    pub(crate) places: Semaphore,
+}
+
+pub(crate) struct State {
+    pub(crate) recent: Recent,
+    /// The group that gathers.
+    pub(crate) gathering: Option<Gathering>,
+    /// The number of the group that gathers, or of the one before if none does.
+    pub(crate) group: u64,
+    pub(crate) phase: Phase,
+    /// Those who wait for the engine to be opened anew.
+    pub(crate) hopeful: Vec<oneshot::Sender<Result<(), Arc<str>>>>,
+}
+
+/// Can the engine take writes?
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Phase {
+    Open,
+    /// It has failed, and must be opened anew before the next write.
+    Failed,
+    /// The store is being dropped.
+    Closed,
+}
+
+/// A group of decided operations that waits to become durable.
+pub(crate) struct Gathering {
+    pub(crate) number: u64,
+    pub(crate) group: Group,
+    pub(crate) operations: usize,
+    pub(crate) fate: watch::Sender<Fate>,
+}
+
+/// What became of a group.
+#[derive(Clone, Debug)]
+pub(crate) enum Fate {
+    Pending,
+    Durable,
+    /// Nothing of it was written.
+    Refused(Arc<str>),
+    /// It may have been written.
+    Unknown(Arc<str>),
+}
+
+/// An answer that must not be given before its group is durable (I5, I6).
+pub(crate) struct Pending<A> {
+    answer: A,
+    fate: watch::Receiver<Fate>,
+}
+
+// === impl Desk ===
+
+impl Desk {
+    pub(crate) fn new(room: Arc<Room>) -> Self {
+        let state = State {
+            recent: Recent::default(),
+            gathering: None,
+            group: 0,
+            phase: Phase::Open,
+            hopeful: Vec::new(),
+        };
+        Self {
+            room,
+            state: Mutex::new(state),
+            work: Condvar::new(),
+            places: Semaphore::new(tuning::OPERATIONS_MAX),
+        }
+    }
+
+    pub(crate) fn state(&self) -> MutexGuard<'_, State> {
+        // Whoever panics in the middle of a change leaves its group to the committer, which writes
+        // all of it or nothing.
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Decides an operation on `id` with `decide`, which gives the answer and what to write, and
+    /// answers once that is durable.
+    pub(crate) async fn submit<A>(
+        &self,
+        id: RecordId,
+        seen: Option<Seen>,
+        decide: impl FnOnce(Option<&Record>, Timestamp) -> (A, Option<Record>),
+    ) -> Result<A, StoreError> {
+        self.resume_if_failed().await?;
+        let place = self.places.acquire().await.map_err(|_| closed())?;
+        let pending = self.stage(id, seen, decide)?;
+        // From here on the committer gives the place back, whether or not the caller still waits.
+        place.forget();
+        pending.answer().await
+    }
+
+    /// Deletes what expired, but for records that were written since they were read.
+    pub(crate) fn forget(
+        &self,
+        ids: &[RecordId],
+        as_of: u64,
+    ) -> Result<Pending<usize>, StoreError> {
+        let database = self.room.database();
+        let database = database.as_ref().ok_or_else(reopening)?;
+        let mut state = self.state();
+        state.check_open()?;
+        let first = state.gathering.is_none();
+        let mut forgotten = 0;
+        for &id in ids {
+            if state.recent.untouched_since(id, as_of) {
+                state.gather(database).group.delete(id);
+                let group = state.group;
+                state.recent.deleted(group, id);
+                forgotten += 1;
+            }
+        }
+        let fate = state.gather(database).fate.subscribe();
+        drop(state);
+        self.wake_committer(first);
+        Ok(Pending { answer: forgotten, fate })
+    }
+
+    /// Reads what can be read for sure.
+    pub(crate) fn read(&self, database: &Database, id: RecordId) -> Result<Seen, StoreError> {
+        // Before the look: a group that becomes visible after this number was taken can only make
+        // what is seen newer than `as_of` says.
+        let as_of = self.room.committed.load(Ordering::Acquire);
+        Ok(Seen { as_of, record: database.get(id)? })
+    }
+
+    fn stage<A>(
+        &self,
+        id: RecordId,
+        mut seen: Option<Seen>,
+        decide: impl FnOnce(Option<&Record>, Timestamp) -> (A, Option<Record>),
+    ) -> Result<Pending<A>, StoreError> {
+        let database = self.room.database();
+        let database = database.as_ref().ok_or_else(reopening)?;
+        for _ in 0..tuning::LOOKS_MAX {
+            let mut state = self.state();
+            state.check_open()?;
+            let Known::Is(current) = state.recent.know(id, seen.take()) else {
+                // Not under the lock: it may take a read from the disk.
+                drop(state);
+                seen = Some(self.read(database, id)?);
+                continue;
+            };
+            let first = state.gathering.is_none();
+            let (answer, write) = decide(current.as_ref(), self.room.now());
+            let committed = self.room.committed.load(Ordering::Acquire);
+            let pending = state.join(database, id, answer, write, committed);
+            drop(state);
+            self.wake_committer(first);
+            return Ok(pending);
+        }
+        Err(StoreError::unavailable("the embedded store is too busy to look at the record"))
+    }
+
+    /// The committer sleeps only while nothing gathers, so only the first of a group needs to wake
+    /// it; each try costs a call of the operating system.
+    fn wake_committer(&self, first: bool) {
+        if first {
+            self.work.notify_one();
+        }
+    }
+
+    /// Waits for the engine to be opened anew, if it has failed.
+    async fn resume_if_failed(&self) -> Result<(), StoreError> {
+        let hope = {
+            let mut state = self.state();
+            if state.phase != Phase::Failed {
+                return Ok(());
+            }
+            let (tell, hope) = oneshot::channel();
+            state.hopeful.push(tell);
+            hope
+        };
+        self.work.notify_one();
+        match hope.await {
+            Ok(Ok(())) => Ok(()),
+            Ok(Err(what)) => Err(StoreError::unavailable(&*what)),
+            Err(_) => Err(closed()),
+        }
+    }
+
+    /// Is the store able to write? Opens it anew if it has failed.
+    pub(crate) async fn check(&self) -> Result<(), StoreError> {
+        self.resume_if_failed().await
+    }
+}
+
+// === impl State ===
+
+impl State {
+    fn check_open(&self) -> Result<(), StoreError> {
+        match self.phase {
+            Phase::Open => Ok(()),
+            Phase::Failed => Err(reopening()),
+            Phase::Closed => Err(closed()),
+        }
+    }
+
+    /// Puts a decided operation into the group that gathers. One without a write joins as well: it
+    /// may rest on what an earlier one has written and what is not durable yet.
+    fn join<A>(
+        &mut self,
+        database: &Database,
+        id: RecordId,
+        answer: A,
+        write: Option<Record>,
+        committed: u64,
+    ) -> Pending<A> {
+        let gathering = self.gather(database);
+        gathering.operations += 1;
+        let fate = gathering.fate.subscribe();
+        if let Some(record) = write {
+            gathering.group.write(id, &record);
+            self.recent.wrote(self.group, id, record);
+            self.recent.forget_old(committed);
+        }
+        Pending { answer, fate }
+    }
+
+    /// The group that gathers; a new one if the last was taken.
+    fn gather(&mut self, database: &Database) -> &mut Gathering {
+        if self.gathering.is_none() {
+            self.group += 1;
+        }
+        self.gathering.get_or_insert_with(|| Gathering {
+            number: self.group,
+            group: database.group(tuning::GROUP_TYPICAL),
+            operations: 0,
+            fate: watch::Sender::new(Fate::Pending),
+        })
+    }
+}
+
+// === impl Pending ===
+
+impl<A> Pending<A> {
+    /// The answer, once its group is durable.
+    pub(crate) async fn answer(mut self) -> Result<A, StoreError> {
+        let fate = self.fate.wait_for(|fate| !matches!(fate, Fate::Pending)).await;
+        match fate.as_deref() {
+            Ok(Fate::Durable) => {
+                drop(fate);
+                Ok(self.answer)
+            }
+            Ok(Fate::Refused(what)) => Err(StoreError::unavailable(&**what)),
+            Ok(Fate::Unknown(what)) => {
+                Err(StoreError::TimedOut { what: what.to_string(), source: None })
+            }
+            // The committer gives every group its fate; it is gone only if it panicked in the
+            // middle of one, and then nobody knows what was written.
+            Ok(Fate::Pending) | Err(_) => Err(StoreError::TimedOut {
+                what: "the committer of the embedded store has stopped; restart the process".into(),
+                source: None,
+            }),
+        }
+    }
+}
+
+pub(crate) fn closed() -> StoreError {
+    StoreError::unavailable("the embedded store has been closed")
+}
+
+pub(crate) fn reopening() -> StoreError {
+    StoreError::unavailable("the embedded store is being opened again after a failure")
+}
