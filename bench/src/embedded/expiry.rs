@@ -70,11 +70,11 @@ pub(crate) async fn run(arguments: &Arguments, scratch: &Path) -> anyhow::Result
 async fn sweep_all(store: EmbeddedStore) -> anyhow::Result<usize> {
     let mut deleted = 0;
     loop {
-        let swept = store.sweep(512).await?;
+        let swept = store.sweep(128).await?;
         deleted += swept.deleted;
         if !swept.more {
             return Ok(deleted);
         }
-        tokio::time::sleep(Duration::from_millis(5)).await;
+        tokio::time::sleep(Duration::from_millis(1)).await;
     }
 }

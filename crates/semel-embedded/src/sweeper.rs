@@ -106,16 +106,17 @@ impl Sweeper {
 fn pass(cursor: &Cursor, stop: &Stop) -> bool {
     loop {
         // Nobody waits for these deletions to be durable, so the sweep goes on meanwhile.
-        match cursor.step(tuning::SWEEP_DELETE) {
+        let rest = match cursor.step(tuning::SWEEP_DELETE) {
             Ok(Step { more: false, .. }) => return true,
-            Ok(_) => {}
+            Ok(Step { deletions: Some(_), .. }) => tuning::SWEEP_REST,
+            Ok(Step { deletions: None, .. }) => tuning::SWEEP_REST_IDLE,
             Err(error) => {
                 // It says the same to every claim; the next pass tries again.
                 tracing::debug!(%error, "a sweep was cut short");
                 return true;
             }
-        }
-        if stop.within(tuning::SWEEP_REST) {
+        };
+        if stop.within(rest) {
             return false;
         }
     }
