@@ -6,7 +6,7 @@ pub(crate) mod full;
 pub(crate) mod load;
 pub(crate) mod probe;
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use semel_embedded::{Durability, Options};
 
@@ -57,25 +57,22 @@ pub(crate) fn run(arguments: &Arguments) -> anyhow::Result<()> {
 }
 
 /// Claims on an empty store, in turns with the raw log.
-async fn fresh(arguments: &Arguments, scratch: &std::path::Path) -> anyhow::Result<Vec<Line>> {
+async fn fresh(arguments: &Arguments, scratch: &Path) -> anyhow::Result<Vec<Line>> {
     let mut lines = Vec::new();
     for producers in [64, 256] {
         let (mut raw, mut power, mut process) = (Vec::new(), Vec::new(), Vec::new());
         for round in 0..arguments.rounds {
-            let path = scratch.join(format!("raw-{producers}-{round}"));
-            let log = RawLog::create(&path)?;
-            raw.push(load::append(log, producers, arguments.claims).await);
-            report("raw log", producers, &raw);
-            for (durability, rounds) in
-                [(Durability::Power, &mut power), (Durability::Process, &mut process)]
-            {
-                let path = scratch.join(format!("{durability:?}-{producers}-{round}"));
-                let store = Options::new(&path).durability(durability).open()?;
-                rounds.push(load::claim(store, producers, arguments.claims).await?);
-                report(&format!("embedded, {durability:?}"), producers, rounds);
-                std::fs::remove_dir_all(&path)?;
+            // In turns: whoever comes first finds the disk and the processor in another mood.
+            for turn in 0..3 {
+                match (round + turn) % 3 {
+                    0 => raw.push(append(arguments, scratch, producers).await?),
+                    1 => power.push(claim(arguments, scratch, producers, Durability::Power).await?),
+                    _ => {
+                        process
+                            .push(claim(arguments, scratch, producers, Durability::Process).await?);
+                    }
+                }
             }
-            std::fs::remove_file(&path)?;
         }
         let ratio = median_rate(&power) / median_rate(&raw);
         lines.push(Line {
@@ -95,6 +92,28 @@ async fn fresh(arguments: &Arguments, scratch: &std::path::Path) -> anyhow::Resu
         }
     }
     Ok(lines)
+}
+
+async fn append(arguments: &Arguments, scratch: &Path, producers: usize) -> anyhow::Result<Round> {
+    let path = scratch.join("raw");
+    let round = load::append(RawLog::create(&path)?, producers, arguments.claims).await;
+    std::fs::remove_file(&path)?;
+    report("raw log", producers, &[round]);
+    Ok(round)
+}
+
+async fn claim(
+    arguments: &Arguments,
+    scratch: &Path,
+    producers: usize,
+    durability: Durability,
+) -> anyhow::Result<Round> {
+    let path = scratch.join("fresh");
+    let store = Options::new(&path).durability(durability).open()?;
+    let round = load::claim(store, producers, arguments.claims).await?;
+    std::fs::remove_dir_all(&path)?;
+    report(&format!("embedded, {durability:?}"), producers, &[round]);
+    Ok(round)
 }
 
 pub(crate) fn report(what: &str, producers: usize, rounds: &[Round]) {

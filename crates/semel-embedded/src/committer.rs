@@ -74,8 +74,9 @@ fn commit(desk: &Desk, group: Group) -> Result<(), CommitError> {
 /// What has gathered meanwhile was decided on top of the group that failed, so it is refused.
 fn fail(desk: &Desk, error: &CommitError, what: &Arc<str>) {
     let mut state = desk.state();
-    let group = state.group;
-    state.recent.clear(group);
+    // No group after this one is left, so the engine knows all there is; if the failed one was
+    // written after all, that is seen only once the engine was opened anew.
+    state.recent.clear(desk.room.committed.load(Ordering::Acquire));
     if error.is_fatal() && state.phase == Phase::Open {
         state.phase = Phase::Failed;
     }
@@ -92,6 +93,8 @@ fn resume(desk: &Desk) {
     let State { recent, group, phase, hopeful, .. } = &mut *state;
     let told = match resumed {
         Ok(()) => {
+            // Whoever looked before may have missed the group that failed: it must look again.
+            desk.room.committed.store(*group, Ordering::Release);
             recent.clear(*group);
             if *phase == Phase::Failed {
                 *phase = Phase::Open;
@@ -99,7 +102,7 @@ fn resume(desk: &Desk) {
             tracing::info!(path = %desk.room.path().display(), "the store takes writes again");
             Ok(())
         }
-        Err(error) => Err(Arc::from(error.to_string())),
+        Err(error) => Err(Arc::new(error)),
     };
     for hope in hopeful.drain(..) {
         // It may have given up.

@@ -11,7 +11,7 @@ use tokio::sync::{Semaphore, oneshot, watch};
 use crate::database::{Database, Group};
 use crate::recent::{Known, Recent, Seen};
 use crate::room::Room;
-use crate::tuning;
+use crate::{OpenError, tuning};
 
 /// The one place where records change. Deciding takes about a microsecond, under a lock; becoming
 /// durable takes a sync of the device, which a whole group shares.
@@ -32,7 +32,7 @@ pub(crate) struct State {
     pub(crate) group: u64,
     pub(crate) phase: Phase,
     /// Those who wait for the engine to be opened anew.
-    pub(crate) hopeful: Vec<oneshot::Sender<Result<(), Arc<str>>>>,
+    pub(crate) hopeful: Vec<oneshot::Sender<Result<(), Arc<OpenError>>>>,
 }
 
 /// Can the engine take writes?
@@ -195,7 +195,7 @@ impl Desk {
         self.work.notify_one();
         match hope.await {
             Ok(Ok(())) => Ok(()),
-            Ok(Err(what)) => Err(StoreError::unavailable(&*what)),
+            Ok(Err(error)) => Err(error.to_store_error()),
             Err(_) => Err(closed()),
         }
     }

@@ -29,6 +29,8 @@ pub(crate) struct Directory {
     path: PathBuf,
     lock: File,
     state: Creation,
+    /// Was there no directory before?
+    made: bool,
 }
 
 /// Has the engine been created to its end?
@@ -47,11 +49,12 @@ impl Directory {
     /// Takes possession of `path`, creating it if there is nothing.
     pub(crate) fn take(path: &Path) -> Result<Self, OpenError> {
         let found = look(path)?;
-        if found.is_none() {
+        let made = found.is_none() && !path.exists();
+        if made {
             create(path)?;
         }
         let lock = lock(path)?;
-        let mut directory = Self { path: path.to_owned(), lock, state: Creation::Started };
+        let mut directory = Self { path: path.to_owned(), lock, state: Creation::Started, made };
         // Someone else may have created it between our look and our lock.
         if let Some(state) = look(path)? {
             directory.state = state;
@@ -93,8 +96,9 @@ impl Directory {
             for file in [MARKER, MARKER_NEW, LOCK] {
                 let _ = fs::remove_file(self.path.join(file));
             }
-            // Only if there is nothing else in it.
-            let _ = fs::remove_dir(&self.path);
+            if self.made {
+                let _ = fs::remove_dir(&self.path);
+            }
         }
     }
 

@@ -132,16 +132,20 @@ impl OpenError {
             other => Self::damaged(path.to_owned(), None, other.to_string()),
         }
     }
+
+    /// What it means to whoever uses the store.
+    pub(crate) fn to_store_error(&self) -> StoreError {
+        let what = self.to_string();
+        match self {
+            Self::Damaged { .. } => StoreError::Corrupt { what },
+            Self::DiskFull { .. } | Self::Io { .. } => StoreError::unavailable(what),
+            _ => StoreError::Misconfigured { what },
+        }
+    }
 }
 
 impl From<OpenError> for StoreError {
     fn from(error: OpenError) -> Self {
-        match error {
-            OpenError::Damaged { .. } => Self::Corrupt { what: error.to_string() },
-            OpenError::DiskFull { .. } | OpenError::Io { .. } => {
-                Self::Unavailable { what: error.to_string(), source: Some(error.into()) }
-            }
-            _ => Self::Misconfigured { what: error.to_string() },
-        }
+        error.to_store_error()
     }
 }
