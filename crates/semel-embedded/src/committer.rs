@@ -9,11 +9,23 @@ use crate::desk::{Desk, Fate, Gathering, Phase, State};
 
 /// Works until the store is dropped and the last group is written.
 pub(crate) fn run(desk: &Desk) {
+    let _last_words = LastWords(desk);
     loop {
         match next(desk) {
             Task::Write(gathering) => write(desk, gathering),
             Task::Resume => resume(desk),
             Task::Stop => return,
+        }
+    }
+}
+
+/// Sees to it that nobody waits for a committer that has panicked.
+struct LastWords<'a>(&'a Desk);
+
+impl Drop for LastWords<'_> {
+    fn drop(&mut self) {
+        if std::thread::panicking() {
+            self.0.bury();
         }
     }
 }
@@ -32,7 +44,7 @@ fn next(desk: &Desk) -> Task {
             return Task::Write(gathering);
         }
         match state.phase {
-            Phase::Closed => return Task::Stop,
+            Phase::Closed | Phase::Dead => return Task::Stop,
             Phase::Failed if !state.hopeful.is_empty() => return Task::Resume,
             Phase::Failed | Phase::Open => {}
         }
@@ -109,3 +121,6 @@ fn resume(desk: &Desk) {
         let _ = hope.send(told.clone());
     }
 }
+
+#[cfg(test)]
+mod tests;

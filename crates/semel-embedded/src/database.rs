@@ -90,7 +90,11 @@ impl Database {
     /// Writes a group and waits until it is durable; only then can it be read.
     pub(crate) fn commit(&self, group: Group) -> Result<(), CommitError> {
         self.wait_for_room()?;
-        group.batch.durability(Some(self.persist)).commit().map_err(CommitError::Failed)
+        group.batch.durability(Some(self.persist)).commit().map_err(|error| match error {
+            // It looks whether it is poisoned before it writes.
+            fjall::Error::Poisoned => CommitError::Stopped(error),
+            _ => CommitError::Failed(error),
+        })
     }
 
     /// Looks at up to `scan_max` records from `from` on, and names up to `expired_max` that expired.
@@ -161,7 +165,7 @@ impl Database {
     }
 
     /// An engine whose workers died refuses this, and costs nothing otherwise.
-    fn check_alive(&self) -> Result<(), CommitError> {
+    pub(crate) fn check_alive(&self) -> Result<(), CommitError> {
         self.engine.persist(PersistMode::Buffer).map_err(CommitError::Stopped)
     }
 
@@ -190,6 +194,10 @@ impl Group {
 
     pub(crate) fn is_empty(&self) -> bool {
         self.batch.is_empty()
+    }
+
+    pub(crate) fn len(&self) -> usize {
+        self.batch.len()
     }
 }
 

@@ -43,6 +43,8 @@ pub(crate) enum Phase {
     Failed,
     /// The store is being dropped.
     Closed,
+    /// The committer has panicked: nobody is left to write.
+    Dead,
 }
 
 /// A group of decided operations that waits to become durable.
@@ -121,6 +123,9 @@ impl Desk {
         let database = database.as_ref().ok_or_else(reopening)?;
         let mut state = self.state();
         state.check_open()?;
+        if state.gathering.as_ref().is_some_and(|g| g.group.len() >= tuning::OPERATIONS_MAX) {
+            return Err(StoreError::unavailable("the disk is too slow for a sweep now"));
+        }
         let first = state.gathering.is_none();
         let mut forgotten = 0;
         for &id in ids {
@@ -132,6 +137,7 @@ impl Desk {
             }
         }
         let fate = state.gather(database).fate.subscribe();
+        state.recent.forget_old(self.room.committed.load(Ordering::Acquire));
         drop(state);
         self.wake_committer(first);
         Ok(Pending { answer: forgotten, fate })
@@ -186,9 +192,10 @@ impl Desk {
         let hope = {
             let mut state = self.state();
             if state.phase != Phase::Failed {
-                return Ok(());
+                return state.check_open();
             }
             let (tell, hope) = oneshot::channel();
+            state.hopeful.retain(|hope| !hope.is_closed());
             state.hopeful.push(tell);
             hope
         };
@@ -202,7 +209,27 @@ impl Desk {
 
     /// Is the store able to write? Opens it anew if it has failed.
     pub(crate) async fn check(&self) -> Result<(), StoreError> {
+        let stopped = {
+            let database = self.room.database();
+            database.as_ref().is_some_and(|database| database.check_alive().is_err())
+        };
+        if stopped {
+            let mut state = self.state();
+            if state.phase == Phase::Open {
+                state.phase = Phase::Failed;
+            }
+        }
         self.resume_if_failed().await
+    }
+
+    /// The committer is no more: tells everyone who waits, and everyone to come.
+    pub(crate) fn bury(&self) {
+        let mut state = self.state();
+        state.phase = Phase::Dead;
+        state.hopeful.clear();
+        // Dropping the group leaves its callers without a fate, which they take for unknown.
+        state.gathering = None;
+        self.places.close();
     }
 }
 
@@ -214,6 +241,7 @@ impl State {
             Phase::Open => Ok(()),
             Phase::Failed => Err(reopening()),
             Phase::Closed => Err(closed()),
+            Phase::Dead => Err(dead()),
         }
     }
 
@@ -269,12 +297,17 @@ impl<A> Pending<A> {
             }
             // The committer gives every group its fate; it is gone only if it panicked in the
             // middle of one, and then nobody knows what was written.
-            Ok(Fate::Pending) | Err(_) => Err(StoreError::TimedOut {
-                what: "the committer of the embedded store has stopped; restart the process".into(),
-                source: None,
-            }),
+            Ok(Fate::Pending) | Err(_) => {
+                Err(StoreError::TimedOut { what: DEAD.into(), source: None })
+            }
         }
     }
+}
+
+const DEAD: &str = "the committer of the embedded store has stopped; restart the process";
+
+fn dead() -> StoreError {
+    StoreError::unavailable(DEAD)
 }
 
 pub(crate) fn closed() -> StoreError {

@@ -10,6 +10,7 @@
 
 use std::fs::{self, File, OpenOptions, TryLockError};
 use std::io::{self, Seek as _, Write as _};
+use std::os::unix::fs::MetadataExt as _;
 use std::path::{Path, PathBuf};
 
 use crate::OpenError;
@@ -22,6 +23,9 @@ const MARKER: &str = "semel.store";
 const MARKER_NEW: &str = "semel.store.new";
 const LOCK: &str = "lock";
 const ENGINE: &str = "engine";
+
+/// How often to start again when the lock file vanishes under us.
+const LOCK_TRIES: usize = 8;
 
 /// A directory that is ours, locked by this process until dropped.
 #[derive(Debug)]
@@ -87,6 +91,12 @@ impl Directory {
             .set_len(0)
             .and_then(|()| lock.rewind())
             .and_then(|()| writeln!(lock, "{}", std::process::id()));
+    }
+
+    /// Lets another take the directory.
+    pub(crate) fn release(&self) {
+        // If it fails, closing the file does the same.
+        let _ = self.lock.unlock();
     }
 
     /// Takes back a creation that failed, as far as that is possible.
@@ -162,34 +172,46 @@ fn refuse_if_occupied(path: &Path) -> Result<(), OpenError> {
 }
 
 fn create(path: &Path) -> Result<(), OpenError> {
+    let made: Vec<&Path> = path.ancestors().take_while(|ancestor| !ancestor.exists()).collect();
     fs::create_dir_all(path).map_err(|error| OpenError::io(path, error))?;
-    // The new name must survive a power cut, or all within it is lost.
-    match path.parent().filter(|parent| !parent.as_os_str().is_empty()) {
-        Some(parent) => sync_directory(parent),
-        None => sync_directory(Path::new(".")),
+    // Each new name must survive a power cut, or all within it is lost.
+    for parent in made.into_iter().filter_map(Path::parent) {
+        let here = parent.as_os_str().is_empty();
+        sync_directory(if here { Path::new(".") } else { parent })?;
     }
+    Ok(())
 }
 
+/// Locks the directory, or says who has.
 fn lock(path: &Path) -> Result<File, OpenError> {
     let file_path = path.join(LOCK);
-    let io_error = |error| OpenError::io(&file_path, error);
-    let mut options = OpenOptions::new();
-    let file = options
-        .read(true)
-        .write(true)
-        .create(true)
-        .truncate(false)
-        .open(&file_path)
-        .map_err(io_error)?;
-    match file.try_lock() {
-        Ok(()) => {}
-        Err(TryLockError::WouldBlock) => {
-            let pid = fs::read_to_string(&file_path).unwrap_or_default().trim().parse().ok();
-            return Err(OpenError::Locked { path: path.to_owned(), pid });
+    for _ in 0..LOCK_TRIES {
+        let file = try_lock(path, &file_path)?;
+        // Another process may have taken back its failed creation between our opening the file and
+        // our locking it; then we hold a lock that nobody else can see.
+        let same = |found: fs::Metadata| {
+            file.metadata().is_ok_and(|ours| (ours.dev(), ours.ino()) == (found.dev(), found.ino()))
+        };
+        if fs::metadata(&file_path).is_ok_and(same) {
+            return Ok(file);
         }
-        Err(TryLockError::Error(error)) => return Err(io_error(error)),
     }
-    Ok(file)
+    Err(OpenError::Locked { path: path.to_owned(), pid: None })
+}
+
+fn try_lock(path: &Path, file_path: &Path) -> Result<File, OpenError> {
+    let io_error = |error| OpenError::io(file_path, error);
+    let mut options = OpenOptions::new();
+    options.read(true).write(true).create(true).truncate(false);
+    let file = options.open(file_path).map_err(io_error)?;
+    match file.try_lock() {
+        Ok(()) => Ok(file),
+        Err(TryLockError::WouldBlock) => {
+            let pid = fs::read_to_string(file_path).unwrap_or_default().trim().parse().ok();
+            Err(OpenError::Locked { path: path.to_owned(), pid })
+        }
+        Err(TryLockError::Error(error)) => Err(io_error(error)),
+    }
 }
 
 fn parse_marker(path: &Path, text: &str) -> Result<Creation, OpenError> {

@@ -65,6 +65,12 @@ impl Recent {
         }
     }
 
+    /// How many writes are remembered.
+    #[cfg(test)]
+    pub(crate) fn len(&self) -> usize {
+        self.order.len()
+    }
+
     /// Has nobody written `id` since group `as_of` was visible? `false` also if that was so long
     /// ago that nobody remembers.
     pub(crate) fn untouched_since(&self, id: RecordId, as_of: u64) -> bool {

@@ -56,9 +56,21 @@ impl Room {
         Ok(())
     }
 
+    /// Closes the engine and gives up the directory, also if someone still holds the room.
+    pub(crate) fn close(&self) {
+        self.replace(None);
+        self.directory.release();
+    }
+
     /// Waits for readers to leave.
     fn replace(&self, database: Option<Database>) {
-        *self.database.write().unwrap_or_else(PoisonError::into_inner) = database;
+        let old = {
+            let mut slot = self.database.write().unwrap_or_else(PoisonError::into_inner);
+            std::mem::replace(&mut *slot, database)
+        };
+        // Not under the lock: closing an engine that failed may take long, and readers must not
+        // wait for it.
+        drop(old);
     }
 
     /// The time by which everything is decided.

@@ -60,7 +60,7 @@ impl EmbeddedStore {
         Ok(Self { inner: Arc::new(inner) })
     }
 
-    fn desk(&self) -> &Desk {
+    pub(crate) fn desk(&self) -> &Desk {
         &self.inner.desk
     }
 
@@ -69,8 +69,11 @@ impl EmbeddedStore {
         let Some(database) = &*room.database() else {
             return Ok(Reading::Seen(None));
         };
+        // Before the look: the answer must have been true at some moment, and a record that is seen
+        // as it was may be judged by a time at which it still was so.
+        let now = room.now();
         let seen = self.desk().read(database, attempt.id())?;
-        let decision = decide(seen.record.as_ref(), attempt, policy, room.now());
+        let decision = decide(seen.record.as_ref(), attempt, policy, now);
         Ok(match decision.write {
             None => Reading::Answer(decision.claim),
             Some(_) => Reading::Seen(Some(seen)),
@@ -115,10 +118,9 @@ impl Store for EmbeddedStore {
         Box::pin(async move {
             let room = &self.desk().room;
             let database = room.database();
-            let Some(database) = database.as_ref() else {
-                return Err(reopening());
-            };
-            Ok(database.get(id)?.filter(|record| !record.is_expired(room.now())))
+            let database = database.as_ref().ok_or_else(reopening)?;
+            let now = room.now();
+            Ok(database.get(id)?.filter(|record| !record.is_expired(now)))
         })
     }
 
@@ -158,6 +160,8 @@ impl Drop for Inner {
             // One that panicked has said so; there is nothing to add while dropping.
             let _ = committer.join();
         }
+        // A sweep that was given up may still hold the room for a moment.
+        self.desk.room.close();
     }
 }
 

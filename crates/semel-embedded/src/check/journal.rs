@@ -63,36 +63,40 @@ enum Evidence {
     Followed(u64),
     /// The batch is intact itself; it only cannot be where it is.
     Intact,
-    /// A newer journal exists: this one was complete and synced when it was sealed.
+    /// A newer journal has batches: this one was complete and synced when it was sealed.
     Sealed,
     /// See [`Found::TooMuch`].
     SearchGivenUp,
 }
 
-/// Checks every journal, oldest first. Only the newest may have a torn tail, which is returned.
+/// Checks every journal, oldest first. Only the newest with any batch may have a torn tail, which is
+/// returned.
+///
+/// An empty one may come after it: an engine that failed in the middle of a batch, for want of
+/// space, takes no more batches but may still seal its journal and begin the next.
 pub(super) fn check(engine: &Path) -> Result<Option<TornTail>, OpenError> {
     let journals = list(engine)?;
-    let Some((_, newest)) = journals.last() else {
+    if journals.is_empty() {
         // The engine would start a new log and count seqnos from 0, below all that is stored.
         return Err(OpenError::damaged(engine.to_owned(), None, "its log (*.jnl) is missing"));
-    };
+    }
     refuse_gap(engine, &journals)?;
     let mut last_seqno = None;
-    let mut tail = None;
-    for (_, path) in &journals {
-        let verdict = File::open(path)
+    let mut tail: Option<TornTail> = None;
+    for (_, path) in journals {
+        let verdict = File::open(&path)
             .and_then(|file| walk(&file, &mut last_seqno))
-            .map_err(|error| OpenError::io(path, error))?;
+            .map_err(|error| OpenError::io(&path, error))?;
+        if let Some(torn) = &tail
+            && !matches!(verdict, Verdict::Clean { batches: 0, .. })
+        {
+            return Err(damaged(&torn.path, torn.end, torn.what, Evidence::Sealed));
+        }
         match verdict {
             Verdict::Clean { .. } => {}
-            Verdict::Torn { end, what, .. } if path == newest => {
-                tail = Some(TornTail { path: path.clone(), end, what });
-            }
-            Verdict::Torn { end, what, .. } => {
-                return Err(damaged(path, end, what, Evidence::Sealed));
-            }
+            Verdict::Torn { end, what, .. } => tail = Some(TornTail { path, end, what }),
             Verdict::Damaged { at, what, because } => {
-                return Err(damaged(path, at, what, because));
+                return Err(damaged(&path, at, what, because));
             }
         }
     }

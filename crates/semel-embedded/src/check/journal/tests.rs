@@ -172,6 +172,24 @@ fn the_drastic_cure_works() {
     assert!(engine_finds(dir.path()).unwrap().into_iter().eq(0..3));
 }
 
+/// An engine that ran out of space in the middle of a batch may still seal that journal and begin
+/// the next, but it writes no batch there.
+#[test]
+fn a_torn_journal_may_be_followed_by_an_empty_one() {
+    let sample = Sample::new(3);
+    let torn = &sample.bytes[..sample.ends[3] - 1];
+    let dir = sample.with(torn);
+    let next = dir.path().join("1.jnl");
+    for empty in [vec![], vec![0; 100_000]] {
+        fs::write(&next, empty).unwrap();
+        let tail = check(dir.path()).unwrap().unwrap();
+        assert_eq!((tail.path, tail.end), (dir.path().join("0.jnl"), sample.ends[2] as u64));
+    }
+    // Anything but zeros in there is something that followed.
+    fs::write(&next, [1, 2, 3]).unwrap();
+    assert!(check(dir.path()).is_err());
+}
+
 #[test]
 fn a_sealed_journal_may_not_be_torn() {
     let sample = Sample::new(8);
