@@ -2,6 +2,7 @@
 
 use std::path::{Path, PathBuf};
 use std::process::Command;
+use std::time::Duration;
 
 use anyhow::{Context as _, ensure};
 use tempfile::TempDir;
@@ -59,7 +60,14 @@ impl Mount {
 
 impl Drop for Mount {
     fn drop(&mut self) {
-        let _ = run(Command::new("umount").arg(self.point.path()));
+        // A worker of an engine that was just closed may hold a file for a moment longer.
+        for _ in 0..100 {
+            if run(Command::new("umount").arg(self.point.path())).is_ok() {
+                return;
+            }
+            std::thread::sleep(Duration::from_millis(50));
+        }
+        eprintln!("{} is still in use and stays mounted", self.point.path().display());
     }
 }
 
