@@ -116,7 +116,10 @@ fn a_directory_without_permission_is_refused() {
     let path = directory.path().join("store");
     drop(Options::new(&path).open().expect("a store"));
     fs::set_permissions(&path, std::os::unix::fs::PermissionsExt::from_mode(0o700)).expect("mode");
-    let mut writer = Command::new(env!("CARGO_BIN_EXE_semel-crash"));
+    // A copy: another user may not be let into where the tests were built.
+    let program = directory.path().join("semel-crash");
+    fs::copy(env!("CARGO_BIN_EXE_semel-crash"), &program).expect("a copy of the program");
+    let mut writer = Command::new(&program);
     writer.arg("writer").arg(&path).args(["--run", "0", "--durability", "power", "--limit", "1"]);
     if rustix::process::geteuid().is_root() {
         let nobody = 65_534;
