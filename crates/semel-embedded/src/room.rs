@@ -13,8 +13,8 @@ use crate::{OpenError, Options};
 
 /// Where the records are.
 ///
-/// After it failed, the engine is opened anew by the committer alone; readers find `None` for that
-/// moment and leave their question to the committer.
+/// After it failed, the engine is opened anew by the committer alone. For that moment readers find
+/// `None`: claims then wait at the desk, and `inspect` says that the store is unavailable.
 pub(crate) struct Room {
     // Declared before `directory`: the engine must be closed before the directory is given up.
     database: RwLock<Option<Database>>,
