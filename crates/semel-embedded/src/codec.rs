@@ -84,6 +84,7 @@ pub(crate) fn decode(id: RecordId, bytes: &Bytes) -> Result<Record, DecodeError>
         Some(&version) if version > RECORD_VERSION => {
             return Err(DecodeError::Newer { found: version });
         }
+        Some(0) => return Err(DecodeError::Nonsense { what: "a version that never was" }),
         _ => {}
     }
     let body_len = bytes.len().saturating_sub(CHECKSUM_LEN);

@@ -1,18 +1,23 @@
-//! The one thread that writes: it makes one group after the other durable, each with one sync,
+//! The one thread that syncs: it makes one group after the other durable, each with one sync,
 //! while the next one gathers at the [desk](crate::desk).
 
 use std::sync::atomic::Ordering;
 use std::sync::{Arc, PoisonError};
 
-use crate::database::{CommitError, Group};
-use crate::desk::{Desk, Fate, Gathering, Phase, State};
+use crate::database::{CommitError, Database, Group};
+use crate::desk::{Desk, Gathering, Phase, State};
+use crate::fate::Fate;
+use crate::tuning;
 
 /// Works until the store is dropped and the last group is written.
 pub(crate) fn run(desk: &Desk) {
     let _last_words = LastWords(desk);
     loop {
         match next(desk) {
-            Task::Write(gathering) => write(desk, gathering),
+            Task::Write(gathering) => {
+                write(desk, gathering, |group| commit(desk, group));
+                desk.state().writing = false;
+            }
             Task::Resume => resume(desk),
             Task::Stop => return,
         }
@@ -40,7 +45,7 @@ enum Task {
 fn next(desk: &Desk) -> Task {
     let mut state = desk.state();
     loop {
-        if let Some(gathering) = state.gathering.take() {
+        if let Some(gathering) = state.take() {
             return Task::Write(gathering);
         }
         match state.phase {
@@ -52,19 +57,38 @@ fn next(desk: &Desk) -> Task {
     }
 }
 
+/// Writes what was taken, on the caller's own thread, and what gathered meanwhile, a few times.
+pub(crate) fn write_itself(desk: &Desk, database: &Database, mut gathering: Gathering) {
+    let _last_words = LastWords(desk);
+    for _ in 0..tuning::GROUPS_WRITTEN_ITSELF {
+        write(desk, gathering, |group| database.commit(group));
+        let mut state = desk.state();
+        state.writing = false;
+        match state.take() {
+            Some(next) => gathering = next,
+            None => return,
+        }
+    }
+    // Enough for one caller: the committer goes on.
+    write(desk, gathering, |group| database.commit(group));
+    desk.state().writing = false;
+    desk.work.notify_one();
+}
+
 /// Makes the group durable, then lets its callers answer: never the other way round (I5, I6).
-fn write(desk: &Desk, gathering: Gathering) {
+fn write(desk: &Desk, gathering: Gathering, commit: impl FnOnce(Group) -> Result<(), CommitError>) {
     let Gathering { number, group, operations, fate } = gathering;
-    match commit(desk, group) {
+    // One that only looked has waited for those before it, and needs nothing more.
+    match if group.is_empty() { Ok(()) } else { commit(group) } {
         Ok(()) => {
             desk.room.committed.store(number, Ordering::Release);
-            fate.send_replace(Fate::Durable);
+            fate.say(Fate::Durable);
         }
         Err(error) => {
             let what: Arc<str> = error.explain(desk.room.path()).into();
             tracing::error!(%what, "a group of writes failed");
             fail(desk, &error, &what);
-            fate.send_replace(match error {
+            fate.say(match error {
                 CommitError::Failed(_) => Fate::Unknown(what),
                 CommitError::Behind | CommitError::Stopped(_) => Fate::Refused(what),
             });
@@ -75,7 +99,6 @@ fn write(desk: &Desk, gathering: Gathering) {
 
 fn commit(desk: &Desk, group: Group) -> Result<(), CommitError> {
     match &*desk.room.database() {
-        _ if group.is_empty() => Ok(()),
         // Also when it only deletes what has expired: a group without a sync before one with could
         // leave a hole in the log after a power cut, and a hole is refused as damage.
         Some(database) => database.commit(group),
@@ -93,7 +116,7 @@ fn fail(desk: &Desk, error: &CommitError, what: &Arc<str>) {
         state.phase = Phase::Failed;
     }
     if let Some(Gathering { operations, fate, .. }) = state.gathering.take() {
-        fate.send_replace(Fate::Refused(Arc::clone(what)));
+        fate.say(Fate::Refused(Arc::clone(what)));
         desk.places.add_permits(operations);
     }
 }

@@ -153,15 +153,19 @@ impl Database {
     /// The engine would wait by itself, but without end if its workers have died of a full disk.
     fn wait_for_room(&self) -> Result<(), CommitError> {
         for _ in 0..tuning::BEHIND_PATIENCE_MS {
-            if self.records.sealed_memtable_count() < tuning::SEALED_MAX
-                && self.records.l0_table_count() < tuning::FRESH_TABLES_MAX
-            {
+            if self.has_room() {
                 return Ok(());
             }
             self.check_alive()?;
             std::thread::sleep(Duration::from_millis(1));
         }
         Err(CommitError::Behind)
+    }
+
+    /// Can the engine take a group at once?
+    pub(crate) fn has_room(&self) -> bool {
+        self.records.sealed_memtable_count() < tuning::SEALED_MAX
+            && self.records.l0_table_count() < tuning::FRESH_TABLES_MAX
     }
 
     /// An engine whose workers died refuses this, and costs nothing otherwise.

@@ -1,17 +1,20 @@
 //! Where writes gather: every caller decides its own operation here, one after the other, and joins
-//! the group that the [committer](crate::committer) makes durable next.
+//! the group that the [committer](crate::committer) makes durable next. Where that takes no sync,
+//! the caller whose group can be written at once writes it itself.
 
 use std::sync::atomic::Ordering;
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 
 use semel_core::{Record, RecordId, Timestamp};
 use semel_store::StoreError;
-use tokio::sync::{Semaphore, oneshot, watch};
+use tokio::sync::{Semaphore, oneshot};
 
+use crate::committer;
 use crate::database::{Database, Group};
+use crate::fate::{Fate, Hearing, Herald};
 use crate::recent::{Known, Recent, Seen};
 use crate::room::Room;
-use crate::{OpenError, tuning};
+use crate::{Durability, OpenError, tuning};
 
 /// The one place where records change. Deciding takes about a microsecond, under a lock; becoming
 /// durable takes a sync of the device, which a whole group shares.
@@ -22,6 +25,9 @@ pub(crate) struct Desk {
     pub(crate) work: Condvar,
     /// One for each operation that is not yet answered (I10).
     pub(crate) places: Semaphore,
+    /// May a caller write its group itself? A write without a sync takes less time than waking the
+    /// committer and being woken by it.
+    writes_itself: bool,
 }
 
 pub(crate) struct State {
@@ -30,6 +36,10 @@ pub(crate) struct State {
     pub(crate) gathering: Option<Gathering>,
     /// The number of the group that gathers, or of the one before if none does.
     pub(crate) group: u64,
+    /// Is a group being written? Only one is at a time, and they follow each other in order.
+    pub(crate) writing: bool,
+    /// How many operations the last group had: the next will have about as many.
+    pub(crate) last_operations: usize,
     pub(crate) phase: Phase,
     /// Those who wait for the engine to be opened anew.
     pub(crate) hopeful: Vec<oneshot::Sender<Result<(), Arc<OpenError>>>>,
@@ -52,34 +62,26 @@ pub(crate) struct Gathering {
     pub(crate) number: u64,
     pub(crate) group: Group,
     pub(crate) operations: usize,
-    pub(crate) fate: watch::Sender<Fate>,
-}
-
-/// What became of a group.
-#[derive(Clone, Debug)]
-pub(crate) enum Fate {
-    Pending,
-    Durable,
-    /// Nothing of it was written.
-    Refused(Arc<str>),
-    /// It may have been written.
-    Unknown(Arc<str>),
+    pub(crate) fate: Herald,
 }
 
 /// An answer that must not be given before its group is durable (I5, I6).
 pub(crate) struct Pending<A> {
     answer: A,
-    fate: watch::Receiver<Fate>,
+    fate: Hearing,
 }
 
 // === impl Desk ===
 
 impl Desk {
     pub(crate) fn new(room: Arc<Room>) -> Self {
+        let writes_itself = room.durability() == Durability::Process;
         let state = State {
             recent: Recent::default(),
             gathering: None,
             group: 0,
+            writing: false,
+            last_operations: 0,
             phase: Phase::Open,
             hopeful: Vec::new(),
         };
@@ -88,6 +90,7 @@ impl Desk {
             state: Mutex::new(state),
             work: Condvar::new(),
             places: Semaphore::new(tuning::OPERATIONS_MAX),
+            writes_itself,
         }
     }
 
@@ -136,9 +139,10 @@ impl Desk {
                 forgotten += 1;
             }
         }
-        let fate = state.gather(database).fate.subscribe();
+        let fate = state.gather(database).fate.hearing();
         state.recent.forget_old(self.room.committed.load(Ordering::Acquire));
         drop(state);
+        // Not by the sweeper itself: its groups are large.
         self.wake_committer(first);
         Ok(Pending { answer: forgotten, fate })
     }
@@ -172,8 +176,12 @@ impl Desk {
             let (answer, write) = decide(current.as_ref(), self.room.now());
             let committed = self.room.committed.load(Ordering::Acquire);
             let pending = state.join(database, id, answer, write, committed);
+            let own = if self.writes_itself && database.has_room() { state.take() } else { None };
             drop(state);
-            self.wake_committer(first);
+            match own {
+                Some(gathering) => committer::write_itself(self, database, gathering),
+                None => self.wake_committer(first),
+            }
             return Ok(pending);
         }
         Err(StoreError::unavailable("the embedded store is too busy to look at the record"))
@@ -257,7 +265,7 @@ impl State {
     ) -> Pending<A> {
         let gathering = self.gather(database);
         gathering.operations += 1;
-        let fate = gathering.fate.subscribe();
+        let fate = gathering.fate.hearing();
         if let Some(record) = write {
             gathering.group.write(id, &record);
             self.recent.wrote(self.group, id, record);
@@ -273,10 +281,21 @@ impl State {
         }
         self.gathering.get_or_insert_with(|| Gathering {
             number: self.group,
-            group: database.group(tuning::GROUP_TYPICAL),
+            group: database.group(self.last_operations.max(tuning::GROUP_SMALLEST)),
             operations: 0,
-            fate: watch::Sender::new(Fate::Pending),
+            fate: Herald::default(),
         })
+    }
+
+    /// The group that gathered, to be written now, if no other is being written.
+    pub(crate) fn take(&mut self) -> Option<Gathering> {
+        if self.writing {
+            return None;
+        }
+        let gathering = self.gathering.take()?;
+        self.writing = true;
+        self.last_operations = gathering.operations;
+        Some(gathering)
     }
 }
 
@@ -284,22 +303,15 @@ impl State {
 
 impl<A> Pending<A> {
     /// The answer, once its group is durable.
-    pub(crate) async fn answer(mut self) -> Result<A, StoreError> {
-        let fate = self.fate.wait_for(|fate| !matches!(fate, Fate::Pending)).await;
-        match fate.as_deref() {
-            Ok(Fate::Durable) => {
-                drop(fate);
-                Ok(self.answer)
-            }
-            Ok(Fate::Refused(what)) => Err(StoreError::unavailable(&**what)),
-            Ok(Fate::Unknown(what)) => {
+    pub(crate) async fn answer(self) -> Result<A, StoreError> {
+        match self.fate.await {
+            Fate::Durable => Ok(self.answer),
+            Fate::Refused(what) => Err(StoreError::unavailable(&*what)),
+            Fate::Unknown(what) => {
                 Err(StoreError::TimedOut { what: what.to_string(), source: None })
             }
-            // The committer gives every group its fate; it is gone only if it panicked in the
-            // middle of one, and then nobody knows what was written.
-            Ok(Fate::Pending) | Err(_) => {
-                Err(StoreError::TimedOut { what: DEAD.into(), source: None })
-            }
+            // Its writer panicked in the middle of it, and nobody knows what was written.
+            Fate::Orphaned => Err(StoreError::TimedOut { what: DEAD.into(), source: None }),
         }
     }
 }

@@ -30,6 +30,7 @@ mod database;
 mod desk;
 mod directory;
 mod error;
+mod fate;
 mod options;
 mod recent;
 mod room;

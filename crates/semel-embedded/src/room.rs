@@ -9,7 +9,7 @@ use semel_core::Timestamp;
 use crate::check::check;
 use crate::database::Database;
 use crate::directory::{Creation, Directory};
-use crate::{OpenError, Options};
+use crate::{Durability, OpenError, Options};
 
 /// Where the records are.
 ///
@@ -76,6 +76,11 @@ impl Room {
     /// The time by which everything is decided.
     pub(crate) fn now(&self) -> Timestamp {
         self.options.clock.now()
+    }
+
+    /// What an acknowledged write survives.
+    pub(crate) fn durability(&self) -> Durability {
+        self.options.durability
     }
 
     pub(crate) fn path(&self) -> &Path {

@@ -28,8 +28,11 @@ pub(crate) const BEHIND_PATIENCE_MS: u32 = 5_000;
 /// After a full disk, writing goes on only when there is this much space beyond what is needed.
 pub(crate) const SPARE_BYTES: u64 = 4 << 20;
 
-/// What a group under load comes to.
-pub(crate) const GROUP_TYPICAL: usize = 128;
+/// What a group is prepared for, at least.
+pub(crate) const GROUP_SMALLEST: usize = 4;
+
+/// How many groups a caller writes itself, its own included, before the committer takes over.
+pub(crate) const GROUPS_WRITTEN_ITSELF: usize = 4;
 
 /// The most operations that wait to become durable; more wait at the door.
 pub(crate) const OPERATIONS_MAX: usize = 4_096;
