@@ -162,6 +162,17 @@ impl Key {
         &self.0
     }
 
+    /// The value of a header field that names this key: bare, unless it starts with a quote and
+    /// would be taken for the quoted form.
+    pub fn to_header(&self) -> String {
+        if self.0.starts_with('"') {
+            let escaped = self.0.replace('\\', "\\\\").replace('"', "\\\"");
+            format!("\"{escaped}\"")
+        } else {
+            self.0.to_string()
+        }
+    }
+
     fn validated(text: Vec<u8>, limits: KeyLimits) -> Result<Self, KeyError> {
         let max_len = limits.max_len;
         if text.is_empty() {

@@ -1,4 +1,4 @@
-use semel_core::{Fence, Outcome, RecordId, Reply, Settlement, Timestamp};
+use semel_core::{Claim, Fence, Outcome, RecordId, Reply, Settlement, Timestamp};
 use tokio::sync::oneshot;
 
 use crate::EngineError;
@@ -95,6 +95,24 @@ impl Answer {
         }
     }
 
+    /// The answer to a claim that needs nothing more. All others take their way through a task.
+    pub(crate) fn recalled(claim: Claim) -> Option<Self> {
+        match claim {
+            Claim::Replay { settlement, expires } => Some(Self::Replayed { settlement, expires }),
+            Claim::Mismatch => Some(Self::Mismatch),
+            Claim::Execute(_) | Claim::InFlight { .. } | Claim::Unknown => None,
+        }
+    }
+
+    /// Writes it to the log: quietly, unless it breaks a promise.
+    pub(crate) fn log(&self, id: RecordId) {
+        if self.is_guaranteed() {
+            tracing::debug!(record = %id.prefix(), answer = self.word(), "answered");
+        } else {
+            tracing::warn!(record = %id.prefix(), answer = self.word(), "answered");
+        }
+    }
+
     /// Does it keep all promises? The others must never be given silently (trap 15).
     const fn is_guaranteed(&self) -> bool {
         !matches!(
@@ -137,12 +155,7 @@ impl Caller {
             return;
         };
         match &answer {
-            Ok(answer) if answer.is_guaranteed() => {
-                tracing::debug!(record = %self.id.prefix(), answer = answer.word(), "answered");
-            }
-            Ok(answer) => {
-                tracing::warn!(record = %self.id.prefix(), answer = answer.word(), "answered");
-            }
+            Ok(answer) => answer.log(self.id),
             Err(error) => tracing::warn!(record = %self.id.prefix(), %error, "refused"),
         }
         let _ = sender.send(answer);

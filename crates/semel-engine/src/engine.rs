@@ -113,6 +113,10 @@ impl<S: Store> Engine<S> {
         if shared.closing.is_cancelled() {
             return Err(EngineError::ShuttingDown);
         }
+        if let Some(answer) = shared.store.recall(&attempt).and_then(Answer::recalled) {
+            answer.log(attempt.id());
+            return Ok(answer);
+        }
         let max = shared.executions.max();
         let slot = shared.executions.take().ok_or_else(|| {
             tracing::warn!(record = %attempt.id().prefix(), max, "too many executions");
@@ -126,7 +130,8 @@ impl<S: Store> Engine<S> {
             errand.run(work).await;
             drop(token);
         };
-        tokio::spawn(detached.in_current_span());
+        // Boxed: a task's future is moved several times while it is spawned, and this one is large.
+        tokio::spawn(Box::pin(detached.in_current_span()));
         answer.await.unwrap_or(Err(EngineError::Interrupted))
     }
 

@@ -23,7 +23,8 @@ where
 {
     Box::new(|execution| {
         // The closure is called inside the task too, since it may panic as well.
-        tokio::spawn(async move { work(execution).await }.in_current_span())
+        // Boxed, since it may be large and would be moved several times.
+        tokio::spawn(Box::pin(async move { work(execution).await }.in_current_span()))
     })
 }
 

@@ -126,19 +126,6 @@ impl<S: Store> Cached<S> {
         self.copies.weight()
     }
 
-    /// The answer of a copy, if there is one that surely has not expired.
-    fn recall(&self, attempt: &Attempt) -> Option<Claim> {
-        let copy = self.copies.get(&attempt.id())?;
-        if !self.is_trusted(copy.expires) {
-            self.copies.remove_if(&attempt.id(), |copy| !self.is_trusted(copy.expires));
-            return None;
-        }
-        if copy.fingerprint != attempt.fingerprint() {
-            return Some(Claim::Mismatch);
-        }
-        Some(Claim::Replay { settlement: copy.settlement, expires: copy.expires })
-    }
-
     fn remember(
         &self,
         id: RecordId,
@@ -188,6 +175,19 @@ impl<S: Store> Store for Cached<S> {
             }
             Ok(claim)
         })
+    }
+
+    /// The answer of a copy, if there is one that surely has not expired.
+    fn recall(&self, attempt: &Attempt) -> Option<Claim> {
+        let copy = self.copies.get(&attempt.id())?;
+        if !self.is_trusted(copy.expires) {
+            self.copies.remove_if(&attempt.id(), |copy| !self.is_trusted(copy.expires));
+            return None;
+        }
+        if copy.fingerprint != attempt.fingerprint() {
+            return Some(Claim::Mismatch);
+        }
+        Some(Claim::Replay { settlement: copy.settlement, expires: copy.expires })
     }
 
     fn renew<'a>(&'a self, lease: &'a Lease, duration: Duration) -> StoreFuture<'a, Renewed> {

@@ -131,6 +131,11 @@ impl<S: Store> Store for Guarded<S> {
         Box::pin(self.call("claim", move || self.store.claim(attempt, policy)))
     }
 
+    fn recall(&self, attempt: &Attempt) -> Option<Claim> {
+        // Known without asking, so it is known in an outage too.
+        self.store.recall(attempt)
+    }
+
     fn renew<'a>(&'a self, lease: &'a Lease, duration: Duration) -> StoreFuture<'a, Renewed> {
         Box::pin(self.call("renew", move || self.store.renew(lease, duration)))
     }

@@ -57,6 +57,12 @@ impl<S: Store> Store for Metered<S> {
         Box::pin(self.claim.measure(move || self.store.claim(attempt, policy)))
     }
 
+    fn recall(&self, attempt: &Attempt) -> Option<Claim> {
+        let claim = self.store.recall(attempt).map(Ok)?;
+        self.claim.count(Word::of(&claim));
+        claim.ok()
+    }
+
     fn renew<'a>(&'a self, lease: &'a Lease, duration: Duration) -> StoreFuture<'a, Renewed> {
         Box::pin(self.renew.measure(move || self.store.renew(lease, duration)))
     }

@@ -38,6 +38,14 @@ pub trait Store: Send + Sync + 'static {
     /// Asks for the right to execute.
     fn claim<'a>(&'a self, attempt: &'a Attempt, policy: &'a Policy) -> StoreFuture<'a, Claim>;
 
+    /// The answer to a claim on a record that this process surely knows to be settled, at once and
+    /// without asking anyone. `None` says nothing: claim it.
+    ///
+    /// This one has a default, since it only looks; [`Cached`](crate::Cached) has more to say.
+    fn recall(&self, _attempt: &Attempt) -> Option<Claim> {
+        None
+    }
+
     /// Extends a lease by `duration` from now, on the store's clock.
     fn renew<'a>(&'a self, lease: &'a Lease, duration: Duration) -> StoreFuture<'a, Renewed>;
 
@@ -60,6 +68,10 @@ pub trait Store: Send + Sync + 'static {
 impl<S: Store + ?Sized> Store for Arc<S> {
     fn claim<'a>(&'a self, attempt: &'a Attempt, policy: &'a Policy) -> StoreFuture<'a, Claim> {
         (**self).claim(attempt, policy)
+    }
+
+    fn recall(&self, attempt: &Attempt) -> Option<Claim> {
+        (**self).recall(attempt)
     }
 
     fn renew<'a>(&'a self, lease: &'a Lease, duration: Duration) -> StoreFuture<'a, Renewed> {

@@ -128,3 +128,12 @@ proptest! {
         }
     }
 }
+
+#[test]
+fn a_key_names_itself_in_a_header() {
+    for text in ["order-1", r#""\"a\\b""#, r#""\"""#, r#"a"b\c"#] {
+        let key = Key::parse(text).unwrap();
+        assert_eq!(Key::parse(&key.to_header()).unwrap(), key, "{text}");
+    }
+    assert_eq!(Key::parse("order-1").unwrap().to_header(), "order-1");
+}

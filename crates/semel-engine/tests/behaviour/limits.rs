@@ -3,8 +3,9 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use semel_core::RecordId;
+use semel_core::{Key, RecordId, Scope};
 use semel_engine::{Answer, Engine, EngineError, Limits};
+use semel_store::{CacheLimits, Cached, Clock, MemoryStore, SteadyClock};
 use tokio::time::Instant;
 
 use crate::support::{
@@ -32,6 +33,31 @@ async fn one_execution_too_many_is_refused_before_its_claim() {
     first.await.unwrap().unwrap();
     let again = once(&engine, &conflict(), never).await.unwrap();
     assert!(matches!(again, Answer::Replayed { .. }));
+}
+
+/// A retry of what is known to be settled must not be refused because others are busy.
+#[tokio::test(start_paused = true)]
+async fn what_is_known_is_replayed_however_much_is_running() {
+    let clock: Arc<dyn Clock> = Arc::new(SteadyClock::start());
+    let cached = Cached::new(MemoryStore::with_clock(clock.clone()), clock, CacheLimits::default());
+    let engine = Engine::with_limits(cached, Limits { executions_max: 1, ..Limits::default() });
+    let attempt = |name: &str| {
+        let id = RecordId::new("test", &Scope::global(), &Key::parse(name).unwrap());
+        engine.attempt(id, fingerprint("pay 100"))
+    };
+    let done = |_| async { completed("done") };
+    engine.once(attempt("settled"), &conflict(), done).await.unwrap();
+    let effect = Effect::gated();
+    let (busy, work) = (engine.clone(), effect.work(completed("slow")));
+    let slow = attempt("slow");
+    let slow = tokio::spawn(async move { busy.once(slow, &conflict(), work).await });
+    effect.started().await;
+    let replayed = engine.once(attempt("settled"), &conflict(), never).await.unwrap();
+    assert!(matches!(replayed, Answer::Replayed { .. }));
+    let refused = engine.once(attempt("new"), &conflict(), never).await;
+    assert!(matches!(refused, Err(EngineError::TooManyExecutions { max: 1 })));
+    effect.finish();
+    slow.await.unwrap().unwrap();
 }
 
 #[tokio::test(start_paused = true)]

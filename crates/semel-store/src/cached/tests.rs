@@ -58,6 +58,19 @@ async fn what_was_settled_here_is_replayed_without_asking() {
 }
 
 #[tokio::test]
+async fn what_is_known_is_recalled_at_once_and_nothing_else() {
+    let setup = setup(CacheLimits::default());
+    let expires = setup.settle("k", &completed("paid")).await;
+    let known = Some(Claim::Replay { expires, settlement: completed("paid") });
+    assert_eq!(setup.cached.recall(&attempt("k", 2)), known);
+    assert_eq!(setup.cached.recall(&request("k", 2, "another")), Some(Claim::Mismatch));
+    assert_eq!(setup.cached.recall(&attempt("other", 2)), None);
+    setup.clock.advance(SECOND * 60);
+    assert_eq!(setup.cached.recall(&attempt("k", 2)), None);
+    assert_eq!(setup.inner.asked(), 0);
+}
+
+#[tokio::test]
 async fn what_was_settled_elsewhere_is_asked_once() {
     let setup = setup(CacheLimits::default());
     let lease = lease(&setup.inner, &attempt("k", 1), &setup.policy).await;
