@@ -1,0 +1,170 @@
+//! The header fields of the contract, and which fields are only for one connection.
+
+use http::header::{self, HeaderMap, HeaderName, HeaderValue};
+
+/// The client's key.
+pub const IDEMPOTENCY_KEY: HeaderName = HeaderName::from_static("idempotency-key");
+/// To the upstream: the fence of the execution. Never accepted from a client.
+pub const IDEMPOTENCY_FENCE: HeaderName = HeaderName::from_static("idempotency-fence");
+/// On replays: `true`.
+pub const REPLAYED: HeaderName = HeaderName::from_static("x-idempotency-replayed");
+/// On first answers and replays: until when a retry is replayed.
+pub const EXPIRES: HeaderName = HeaderName::from_static("x-idempotency-expires");
+/// `false` when the store was lost after the execution.
+pub const STORED: HeaderName = HeaderName::from_static("x-idempotency-stored");
+/// `true` when the work was executed without protection.
+pub const BYPASSED: HeaderName = HeaderName::from_static("x-idempotency-bypassed");
+/// `omitted` when the body of a replay was too large to keep.
+pub const BODY: HeaderName = HeaderName::from_static("x-idempotency-body");
+
+/// The value of the flags above.
+pub(crate) const TRUE: HeaderValue = HeaderValue::from_static("true");
+/// The other value.
+pub(crate) const FALSE: HeaderValue = HeaderValue::from_static("false");
+/// What [`BODY`] says.
+pub(crate) const OMITTED: HeaderValue = HeaderValue::from_static("omitted");
+/// "Do not send another request on this connection."
+pub(crate) const CLOSE: HeaderValue = HeaderValue::from_static("close");
+
+const PROXY_CONNECTION: HeaderName = HeaderName::from_static("proxy-connection");
+const KEEP_ALIVE: HeaderName = HeaderName::from_static("keep-alive");
+
+/// The fields that only concern one connection, whatever `Connection` says.
+const HOP_BY_HOP: [HeaderName; 9] = [
+    header::CONNECTION,
+    KEEP_ALIVE,
+    PROXY_CONNECTION,
+    header::PROXY_AUTHENTICATE,
+    header::PROXY_AUTHORIZATION,
+    header::TE,
+    header::TRAILER,
+    header::TRANSFER_ENCODING,
+    header::UPGRADE,
+];
+
+/// Takes out what concerns one connection only: the fields that always do, and those that
+/// `Connection` names. Whatever is left is end to end.
+///
+/// `Connection` cannot take out what Semel itself or message framing relies on: a client that lists
+/// `Content-Length` or `Idempotency-Key` there would otherwise have them vanish on the way.
+pub fn remove_hop_by_hop(headers: &mut HeaderMap) {
+    // Most messages have none, or one: looking at the names that are there is cheaper than asking
+    // for each that might be.
+    let found: Vec<HeaderName> =
+        headers.keys().filter(|name| is_hop_by_hop(name)).cloned().collect();
+    if found.contains(&header::CONNECTION) {
+        for name in named_by_connection(headers) {
+            if !is_needed(&name) {
+                headers.remove(&name);
+            }
+        }
+    }
+    for name in &found {
+        headers.remove(name);
+    }
+}
+
+/// The fields by which an answer says what became of the request.
+const OWN: [HeaderName; 5] = [REPLAYED, EXPIRES, STORED, BYPASSED, BODY];
+
+/// Takes out what only we may say about an answer of ours.
+pub(crate) fn remove_own(headers: &mut HeaderMap) {
+    let found: Vec<HeaderName> =
+        headers.keys().filter(|name| OWN.contains(name)).cloned().collect();
+    for name in &found {
+        headers.remove(name);
+    }
+}
+
+/// May a policy put this field on replays? Not one that the reply itself may carry.
+pub(crate) fn may_mark_replays(name: &HeaderName) -> bool {
+    const OF_REPLIES: [HeaderName; 6] = [
+        header::SET_COOKIE,
+        header::CONTENT_LENGTH,
+        header::CONTENT_TYPE,
+        header::CONTENT_ENCODING,
+        header::LOCATION,
+        header::DATE,
+    ];
+    let is_ours = name != REPLAYED && OWN.contains(name);
+    !is_ours && !is_hop_by_hop(name) && !OF_REPLIES.contains(name)
+}
+
+/// Is this field for one connection only, whatever `Connection` says?
+pub fn is_hop_by_hop(name: &HeaderName) -> bool {
+    HOP_BY_HOP.contains(name)
+}
+
+fn named_by_connection(headers: &HeaderMap) -> Vec<HeaderName> {
+    headers
+        .get_all(header::CONNECTION)
+        .iter()
+        .flat_map(|value| value.as_bytes().split(|byte| *byte == b','))
+        .filter_map(|name| HeaderName::from_bytes(name.trim_ascii()).ok())
+        .collect()
+}
+
+fn is_needed(name: &HeaderName) -> bool {
+    const NEEDED: [HeaderName; 6] = [
+        header::CONTENT_LENGTH,
+        header::HOST,
+        header::AUTHORIZATION,
+        header::CONTENT_TYPE,
+        IDEMPOTENCY_KEY,
+        IDEMPOTENCY_FENCE,
+    ];
+    NEEDED.contains(name)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn map(fields: &[(&str, &str)]) -> HeaderMap {
+        let field = |(name, value): &(&str, &str)| {
+            (name.parse::<HeaderName>().unwrap(), value.parse::<HeaderValue>().unwrap())
+        };
+        let mut map = HeaderMap::new();
+        for (name, value) in fields.iter().map(field) {
+            map.append(name, value);
+        }
+        map
+    }
+
+    #[test]
+    fn connection_and_what_it_names_goes() {
+        let mut headers = map(&[
+            ("connection", "close, x-private"),
+            ("connection", "X-Second"),
+            ("x-private", "1"),
+            ("x-second", "2"),
+            ("keep-alive", "timeout=5"),
+            ("te", "trailers"),
+            ("transfer-encoding", "chunked"),
+            ("upgrade", "h2c"),
+            ("x-kept", "3"),
+        ]);
+        remove_hop_by_hop(&mut headers);
+        assert_eq!(headers, map(&[("x-kept", "3")]));
+    }
+
+    #[test]
+    fn connection_cannot_take_out_what_the_contract_needs() {
+        let mut headers = map(&[
+            ("connection", "idempotency-key, content-length, authorization"),
+            ("idempotency-key", "k"),
+            ("content-length", "3"),
+            ("authorization", "Bearer a"),
+        ]);
+        remove_hop_by_hop(&mut headers);
+        assert_eq!(headers.len(), 3);
+    }
+
+    #[test]
+    fn the_list_of_hop_by_hop_fields_is_complete() {
+        for name in ["connection", "keep-alive", "te", "trailer", "upgrade", "proxy-connection"] {
+            assert!(is_hop_by_hop(&name.parse().unwrap()), "{name}");
+        }
+        assert!(!is_hop_by_hop(&header::DATE));
+    }
+}

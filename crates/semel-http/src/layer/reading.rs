@@ -1,0 +1,114 @@
+//! Reading bodies, within limits.
+
+use std::pin::{Pin, pin};
+use std::time::Duration;
+
+use bytes::Bytes;
+use http_body::Body;
+use http_body_util::BodyExt as _;
+use tokio::time::timeout;
+
+use super::BoxError;
+use super::body::Read;
+
+/// The error of a body that took too long. Bodies that give up on slow senders should fail with
+/// it, so that the answer can say so.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("the body took too long to arrive")]
+pub struct TimedOut;
+
+/// What came of reading a body.
+pub(crate) enum Reading<B> {
+    /// All of it.
+    Whole(Read),
+    /// More than the limit: what was read, and the rest.
+    TooLarge(Read, Pin<Box<B>>),
+    /// It broke off.
+    Broken(BoxError),
+    /// It took too long.
+    Late,
+}
+
+/// Reads a body of at most `max` bytes.
+pub(crate) async fn read<B>(body: B, max: u64, within: Option<Duration>) -> Reading<B>
+where
+    B: Body<Data = Bytes, Error: Into<BoxError>> + Send + 'static,
+{
+    if body.size_hint().lower() > max {
+        return Reading::TooLarge(Read::default(), Box::pin(body));
+    }
+    if body.is_end_stream() {
+        return Reading::Whole(Read::default());
+    }
+    match within {
+        Some(limit) => timeout(limit, collect(body, max)).await.unwrap_or(Reading::Late),
+        None => collect(body, max).await,
+    }
+}
+
+/// Reads a body and throws it away; says whether its end was reached.
+pub(crate) async fn drain<B>(body: B, max: u64, within: Duration) -> bool
+where
+    B: Body<Data = Bytes>,
+{
+    if body.size_hint().lower() > max {
+        return false;
+    }
+    let to_the_end = async {
+        let mut body = pin!(body);
+        let mut left = max;
+        while let Some(frame) = body.frame().await {
+            let Ok(frame) = frame else { return false };
+            let len = frame.data_ref().map_or(0, |data| data.len() as u64);
+            match left.checked_sub(len) {
+                Some(less) => left = less,
+                None => return false,
+            }
+        }
+        true
+    };
+    timeout(within, to_the_end).await.unwrap_or(false)
+}
+
+async fn collect<B>(body: B, max: u64) -> Reading<B>
+where
+    B: Body<Data = Bytes, Error: Into<BoxError>> + Send + 'static,
+{
+    // Boxed, so that the rest of a body that is too large can be handed on.
+    let mut body = Box::pin(body);
+    let mut read = Read::default();
+    let mut left = max;
+    while let Some(frame) = body.frame().await {
+        let frame = match frame {
+            Ok(frame) => frame,
+            Err(error) => return broken(error.into()),
+        };
+        match frame.into_data() {
+            Ok(data) => {
+                let less = left.checked_sub(data.len() as u64);
+                read.push(data);
+                match less {
+                    Some(less) => left = less,
+                    None => return Reading::TooLarge(read, body),
+                }
+            }
+            Err(frame) => {
+                if let Ok(trailers) = frame.into_trailers() {
+                    read.end(trailers);
+                }
+            }
+        }
+    }
+    Reading::Whole(read)
+}
+
+fn broken<B>(error: BoxError) -> Reading<B> {
+    let mut cause: Option<&(dyn std::error::Error + 'static)> = Some(error.as_ref());
+    while let Some(error) = cause {
+        if error.is::<TimedOut>() {
+            return Reading::Late;
+        }
+        cause = error.source();
+    }
+    Reading::Broken(error)
+}

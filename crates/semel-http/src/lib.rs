@@ -1,0 +1,44 @@
+//! The HTTP contract of Semel: keys, scopes, fingerprints, stored replies, problems, and the tower
+//! layer that ties them to an engine.
+//!
+//! A request's way through a [`SemelLayer`], one module after the other:
+//!
+//! 1. `routes`: which [`RoutePolicy`] it comes under
+//! 2. `extract`: its key, and who sent it (the scope)
+//! 3. `layer::reading`: its body is read, before anything is claimed
+//! 4. `fingerprint`: what must be equal when the key comes again
+//! 5. the engine claims; `layer::execute` calls the inner service, detached from the connection,
+//!    and turns its reply into an outcome (`stored_reply`)
+//! 6. `layer::answer`: the engine's answer as a response, with the headers of the contract
+//!    (`headers`), or as a [`Problem`](problem::Problem)
+//!
+//! `policy` has the settings of a route, `source` where keys and identities come from, `json` the
+//! canonical form of bodies, `observe` what is counted and logged.
+//!
+//! [`SemelLayer`] has an example.
+
+mod extract;
+mod fingerprint;
+pub mod headers;
+pub mod json;
+mod layer;
+mod observe;
+mod policy;
+pub mod problem;
+mod routes;
+mod source;
+mod stored_reply;
+
+pub use extract::ClientIp;
+pub use layer::{
+    MatchedRoute, OutcomeKind, RequestBody, ResponseBody, ResponseFuture, Semel, SemelLayer,
+    TimedOut,
+};
+pub use observe::metric;
+pub use policy::{
+    KeyRule, Mode, OnMissingScope, Preset, Profile, RoutePolicy, RoutePolicyBuilder,
+    RoutePolicyError, RoutePolicyFault, StatusPattern, StatusPatternError, UnknownChoice,
+};
+pub use routes::{Route, RouteError, Routes};
+pub use source::{JwtClaim, PartSource, ScopeSource, SourceError};
+pub use stored_reply::{StoredBody, StoredReply, StoredReplyError};

@@ -1,0 +1,340 @@
+use std::time::Duration;
+
+use http::StatusCode;
+use http::header::{self, HeaderName, HeaderValue};
+use semel_core::{
+    InFlight, KeyFormat, KeyLimits, OnAbandoned, OnStoreDown, OnUnknown, Policy, PolicyFault,
+};
+
+use super::{KeyRule, Mode, OnMissingScope, Preset, Profile, RoutePolicy, StatusPattern};
+use crate::headers;
+use crate::json::Pointer;
+use crate::source::{PartSource, ScopeSource};
+
+/// Collects the choices of a route. Later ones win, so a profile comes first, then a preset, then
+/// single settings. [`build`](Self::build) checks them all together.
+#[derive(Clone, Debug)]
+pub struct RoutePolicyBuilder {
+    policy: RoutePolicy,
+    core: CoreChoices,
+}
+
+/// What becomes the core's policy.
+#[derive(Clone, Copy, Debug)]
+struct CoreChoices {
+    lease: Duration,
+    ttl: Duration,
+    in_flight: InFlight,
+    wait_timeout: Duration,
+    on_abandoned: OnAbandoned,
+    on_unknown: OnUnknown,
+    on_store_down: OnStoreDown,
+}
+
+/// All that is wrong with a policy, at once.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("{}", self.faults.iter().map(ToString::to_string).collect::<Vec<_>>().join("; "))]
+pub struct RoutePolicyError {
+    /// The faults.
+    pub faults: Vec<RoutePolicyFault>,
+}
+
+/// One thing that is wrong with a policy, with its cure.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
+pub enum RoutePolicyFault {
+    /// A fault of the core's rules.
+    #[error(transparent)]
+    Core(#[from] PolicyFault),
+    /// A key must come from somewhere.
+    #[error("key_from is empty; name at least one source, such as header:idempotency-key")]
+    NoKeySource,
+    /// An identity must come from somewhere.
+    #[error(
+        "scope is empty; name at least one source, or write global if all clients may share keys"
+    )]
+    NoScopeSource,
+    /// `global` beside an identity says two things.
+    #[error("scope has global beside other sources; global alone, or the others without it")]
+    GlobalBesideOthers,
+    /// A key of no characters.
+    #[error("key_max_length is {0}, and must be between 1 and 1024")]
+    BadKeyMaxLength(usize),
+    /// The upstream must give up before the record does.
+    #[error("upstream_timeout ({timeout:?}) must be above zero and shorter than ttl ({ttl:?})")]
+    UpstreamTimeoutNotShorterThanTtl {
+        /// The time-out asked for.
+        timeout: Duration,
+        /// The retention asked for.
+        ttl: Duration,
+    },
+    /// A body must get some time.
+    #[error("request_body_timeout must be above zero and at most an hour")]
+    BadRequestBodyTimeout,
+    /// More than memory should hold for one request.
+    #[error("{name} is {bytes} bytes, and must be at most 1 GiB")]
+    BodyLimitTooLarge {
+        /// Which limit.
+        name: &'static str,
+        /// What was asked for.
+        bytes: u64,
+    },
+    /// An error status.
+    #[error("mismatch_status is {0}, and must be an error status from 400 to 499")]
+    BadMismatchStatus(u16),
+    /// `Set-Cookie`, hop-by-hop fields and message framing are not marks of a replay.
+    #[error("replay_headers has {0}, which the reply itself may carry; name another")]
+    BadReplayHeader(HeaderName),
+}
+
+const BODY_MAX: u64 = 1 << 30;
+
+// === impl RoutePolicyBuilder ===
+
+impl Default for RoutePolicyBuilder {
+    fn default() -> Self {
+        let core = CoreChoices {
+            lease: Duration::from_secs(30),
+            ttl: Duration::from_hours(24),
+            in_flight: InFlight::Conflict,
+            wait_timeout: Duration::from_secs(10),
+            on_abandoned: OnAbandoned::Reexecute,
+            on_unknown: OnUnknown::Release,
+            on_store_down: OnStoreDown::Closed,
+        };
+        let policy = RoutePolicy {
+            mode: Mode::Protect,
+            profile: Profile::Classic,
+            preset: None,
+            core: Policy::default(),
+            key: KeyRule::ByMethod,
+            key_from: vec![PartSource::Header(headers::IDEMPOTENCY_KEY)],
+            key_limits: KeyLimits::default(),
+            scope: vec![ScopeSource::Header(header::AUTHORIZATION)],
+            on_missing_scope: OnMissingScope::Anonymous,
+            fingerprint_headers: vec![header::CONTENT_TYPE],
+            fingerprint_ignore: Vec::new(),
+            release_statuses: Vec::new(),
+            mismatch_status: StatusCode::CONFLICT,
+            replay_headers: Vec::new(),
+            replay_cookies: false,
+            result_from: None,
+            max_request_body: 1 << 20,
+            request_body_timeout: Duration::from_secs(30),
+            max_reply_body: 16 << 20,
+            upstream_timeout: Duration::from_mins(1),
+        };
+        Self { policy, core }.profile(Profile::Classic)
+    }
+}
+
+impl RoutePolicyBuilder {
+    /// Makes the choices of a profile.
+    #[must_use]
+    pub fn profile(mut self, profile: Profile) -> Self {
+        let policy = &mut self.policy;
+        policy.profile = profile;
+        let one = StatusPattern::One;
+        policy.release_statuses = vec![
+            one(StatusCode::REQUEST_TIMEOUT),
+            one(StatusCode::TOO_EARLY),
+            one(StatusCode::TOO_MANY_REQUESTS),
+        ];
+        let (mismatch, key_max_len, replayed) = match profile {
+            Profile::Classic => (StatusCode::CONFLICT, 128, headers::REPLAYED),
+            Profile::Ietf => (StatusCode::UNPROCESSABLE_ENTITY, 128, headers::REPLAYED),
+            Profile::Stripe => {
+                (StatusCode::BAD_REQUEST, 255, HeaderName::from_static("idempotent-replayed"))
+            }
+        };
+        if profile != Profile::Stripe {
+            policy.release_statuses.push(StatusPattern::Class(5));
+        }
+        policy.mismatch_status = mismatch;
+        policy.key_limits.max_len = key_max_len;
+        policy.replay_headers = vec![(replayed, headers::TRUE)];
+        self
+    }
+
+    /// Makes the choices of a preset.
+    #[must_use]
+    pub fn preset(mut self, preset: Preset) -> Self {
+        self.policy.preset = Some(preset);
+        match preset {
+            Preset::Payments => self
+                .on_store_down(OnStoreDown::Closed)
+                .on_abandoned(OnAbandoned::Hold)
+                .on_unknown(OnUnknown::Hold)
+                .on_missing_scope(OnMissingScope::Reject)
+                .ttl(Duration::from_hours(48)),
+            Preset::Api => self.ttl(Duration::from_hours(24)),
+            Preset::Notifications => self
+                .on_store_down(OnStoreDown::Open)
+                .on_abandoned(OnAbandoned::Reexecute)
+                .ttl(Duration::from_hours(4)),
+            Preset::Batch => self.ttl(Duration::from_hours(7 * 24)),
+        }
+    }
+
+    /// Sets the length of a key.
+    #[must_use]
+    pub const fn key_max_length(mut self, characters: usize) -> Self {
+        self.policy.key_limits.max_len = characters;
+        self
+    }
+
+    /// Sets the shape of a key.
+    #[must_use]
+    pub const fn key_format(mut self, format: KeyFormat) -> Self {
+        self.policy.key_limits.format = format;
+        self
+    }
+
+    /// What a duplicate gets while the first attempt executes. The time of
+    /// [`InFlight::Wait`] is that of [`wait_timeout`](Self::wait_timeout).
+    #[must_use]
+    pub const fn in_flight(mut self, in_flight: InFlight) -> Self {
+        self.core.in_flight = in_flight;
+        if let InFlight::Wait(timeout) = in_flight {
+            self.core.wait_timeout = timeout;
+        }
+        self
+    }
+
+    /// The policy, or everything that is wrong with it.
+    pub fn build(self) -> Result<RoutePolicy, RoutePolicyError> {
+        let mut faults = self.faults();
+        match self.core.build() {
+            Ok(core) if faults.is_empty() => Ok(RoutePolicy { core, ..self.policy }),
+            Ok(_) => Err(RoutePolicyError { faults }),
+            Err(error) => {
+                faults.extend(error.faults.into_iter().map(RoutePolicyFault::Core));
+                Err(RoutePolicyError { faults })
+            }
+        }
+    }
+
+    pub(super) fn unchecked(self) -> RoutePolicy {
+        self.policy
+    }
+
+    fn faults(&self) -> Vec<RoutePolicyFault> {
+        use RoutePolicyFault as Fault;
+        let policy = &self.policy;
+        let mut faults = Vec::new();
+        let mut check = |is_wrong: bool, fault: Fault| {
+            if is_wrong {
+                faults.push(fault);
+            }
+        };
+        check(policy.key_from.is_empty(), Fault::NoKeySource);
+        check(policy.scope.is_empty(), Fault::NoScopeSource);
+        let global = policy.scope.contains(&ScopeSource::Global);
+        check(global && policy.scope.len() > 1, Fault::GlobalBesideOthers);
+        let max_len = policy.key_limits.max_len;
+        check(!(1..=1024).contains(&max_len), Fault::BadKeyMaxLength(max_len));
+        let (timeout, ttl) = (policy.upstream_timeout, self.core.ttl);
+        check(
+            timeout.is_zero() || timeout >= ttl,
+            Fault::UpstreamTimeoutNotShorterThanTtl { timeout, ttl },
+        );
+        let body_timeout = policy.request_body_timeout;
+        check(
+            body_timeout.is_zero() || body_timeout > Duration::from_hours(1),
+            Fault::BadRequestBodyTimeout,
+        );
+        let limits = [
+            ("max_request_body", policy.max_request_body),
+            ("max_reply_body", policy.max_reply_body),
+        ];
+        for (name, bytes) in limits {
+            check(bytes > BODY_MAX, Fault::BodyLimitTooLarge { name, bytes });
+        }
+        let mismatch = policy.mismatch_status;
+        check(!mismatch.is_client_error(), Fault::BadMismatchStatus(mismatch.as_u16()));
+        for (name, _) in &policy.replay_headers {
+            check(!headers::may_mark_replays(name), Fault::BadReplayHeader(name.clone()));
+        }
+        faults
+    }
+}
+
+/// One method per plain setting.
+macro_rules! setters {
+    ($($(#[$doc:meta])* $field:ident: $type:ty => $part:ident;)+) => {
+        impl RoutePolicyBuilder {
+            $($(#[$doc])*
+            #[must_use]
+            pub fn $field(mut self, $field: $type) -> Self {
+                self.$part.$field = $field;
+                self
+            })+
+        }
+    };
+}
+
+setters! {
+    /// Protect, only watch, or leave alone.
+    mode: Mode => policy;
+    /// Does a request need a key?
+    key: KeyRule => policy;
+    /// Where the key is looked for, in this order.
+    key_from: Vec<PartSource> => policy;
+    /// What makes up the client identity.
+    scope: Vec<ScopeSource> => policy;
+    /// What happens to those who bring none.
+    on_missing_scope: OnMissingScope => policy;
+    /// Which headers are part of the fingerprint.
+    fingerprint_headers: Vec<HeaderName> => policy;
+    /// Which members of a JSON body are not part of it.
+    fingerprint_ignore: Vec<Pointer> => policy;
+    /// Statuses that hand the lease back.
+    release_statuses: Vec<StatusPattern> => policy;
+    /// The status of a mismatch.
+    mismatch_status: StatusCode => policy;
+    /// What a replay carries besides the stored headers.
+    replay_headers: Vec<(HeaderName, HeaderValue)> => policy;
+    /// Are `Set-Cookie` headers kept and replayed?
+    replay_cookies: bool => policy;
+    /// Where the id of what was made is found in a reply.
+    result_from: Option<PartSource> => policy;
+    /// The largest request body that is read.
+    max_request_body: u64 => policy;
+    /// How long a request body may take to arrive.
+    request_body_timeout: Duration => policy;
+    /// The largest reply body that is kept.
+    max_reply_body: u64 => policy;
+    /// How long the upstream may take.
+    upstream_timeout: Duration => policy;
+    /// How long a lease lasts without being renewed.
+    lease: Duration => core;
+    /// How long a record lives after it was created.
+    ttl: Duration => core;
+    /// How long a duplicate waits.
+    wait_timeout: Duration => core;
+    /// What happens to abandoned records.
+    on_abandoned: OnAbandoned => core;
+    /// What happens to unknown outcomes.
+    on_unknown: OnUnknown => core;
+    /// What happens when the store cannot be asked.
+    on_store_down: OnStoreDown => core;
+}
+
+// === impl CoreChoices ===
+
+impl CoreChoices {
+    fn build(self) -> Result<Policy, semel_core::PolicyError> {
+        let in_flight = match self.in_flight {
+            InFlight::Wait(_) => InFlight::Wait(self.wait_timeout),
+            other => other,
+        };
+        Policy::builder()
+            .lease(self.lease)
+            .ttl(self.ttl)
+            .in_flight(in_flight)
+            .on_abandoned(self.on_abandoned)
+            .on_unknown(self.on_unknown)
+            .on_store_down(self.on_store_down)
+            .build()
+    }
+}

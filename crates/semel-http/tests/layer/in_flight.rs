@@ -1,0 +1,89 @@
+//! A duplicate arrives while the first attempt is still executing.
+
+use std::time::Duration;
+
+use semel_core::InFlight;
+use tokio::time::Instant;
+
+use crate::support::{Api, Handler, charge, policy, until};
+
+#[tokio::test]
+async fn a_duplicate_is_told_to_come_again_and_then_gets_the_answer() {
+    for (in_flight, status) in [(InFlight::Conflict, 409), (InFlight::Accepted, 202)] {
+        let (handler, gate) = Handler::counting().gated();
+        let api = Api::new(policy().in_flight(in_flight), handler);
+        let first = api.spawn(charge("k", "100"));
+        api.handler.started(1).await;
+
+        let duplicate = api.send(charge("k", "100")).await;
+        duplicate.assert_problem(status, "request_in_progress", true);
+        duplicate.assert_retry_after(true);
+        assert!(!duplicate.is_replayed());
+
+        gate.open();
+        let first = first.await.unwrap();
+        assert_eq!((first.status, first.text()), (201, "run 1"));
+        api.send(charge("k", "100")).await.assert_replays(&first);
+        assert_eq!(api.handler.runs(), 1);
+    }
+}
+
+#[tokio::test]
+async fn a_duplicate_that_waits_gets_the_answer_replayed() {
+    let (handler, gate) = Handler::counting().gated();
+    let wait = InFlight::Wait(Duration::from_mins(5));
+    let api = Api::new(policy().in_flight(wait), handler);
+    let first = api.spawn(charge("k", "100"));
+    api.handler.started(1).await;
+    let waiting: Vec<_> = (0..3).map(|_| api.spawn(charge("k", "100"))).collect();
+    until("all duplicates wait", || api.engine.waiting() == 3).await;
+
+    gate.open();
+    let first = first.await.unwrap();
+    assert!(!first.is_replayed());
+    for duplicate in waiting {
+        duplicate.await.unwrap().assert_replays(&first);
+    }
+    assert_eq!(api.handler.runs(), 1);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_duplicate_that_waited_long_enough_is_told_to_come_again() {
+    let (handler, gate) = Handler::counting().gated();
+    let wait = InFlight::Wait(Duration::from_secs(7));
+    let api = Api::new(policy().in_flight(wait), handler);
+    let first = api.spawn(charge("k", "100"));
+    api.handler.started(1).await;
+
+    let began = Instant::now();
+    let duplicate = api.send(charge("k", "100")).await;
+    assert!(began.elapsed() >= Duration::from_secs(7), "{:?}", began.elapsed());
+    duplicate.assert_problem(409, "request_in_progress", true);
+    duplicate.assert_retry_after(true);
+
+    gate.open();
+    assert_eq!(first.await.unwrap().status, 201);
+    assert_eq!(api.handler.runs(), 1);
+}
+
+#[tokio::test]
+async fn a_duplicate_that_waits_for_work_which_fails_for_now_executes_it() {
+    let (handler, gate) = Handler::new(|seen| {
+        let status = if seen.run == 1 { 503 } else { 201 };
+        Ok(http::Response::builder().status(status).body("done".into()).unwrap())
+    })
+    .gated();
+    let wait = InFlight::Wait(Duration::from_mins(5));
+    let api = Api::new(policy().in_flight(wait), handler);
+    let first = api.spawn(charge("k", "100"));
+    api.handler.started(1).await;
+    let duplicate = api.spawn(charge("k", "100"));
+    until("the duplicate waits", || api.engine.waiting() == 1).await;
+
+    gate.open();
+    assert_eq!(first.await.unwrap().status, 503);
+    let second = duplicate.await.unwrap();
+    assert_eq!(second.status, 201);
+    assert!(!second.is_replayed());
+    assert_eq!(api.handler.last().header("idempotency-fence"), Some("2"));
+}

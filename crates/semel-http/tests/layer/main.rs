@@ -1,0 +1,22 @@
+//! The tower layer's rules, one file each, in process and over a memory store.
+#![expect(clippy::unwrap_used, reason = "a panic is how tests fail")]
+
+mod abandoned;
+mod detached;
+mod early_answers;
+mod executions;
+mod frameworks;
+mod in_flight;
+mod keys;
+mod logs;
+mod methods;
+mod mismatches;
+mod outcomes;
+mod refusals;
+mod replays;
+mod reply_bodies;
+mod request_bodies;
+mod scopes;
+mod shadow;
+mod store_loss;
+mod support;

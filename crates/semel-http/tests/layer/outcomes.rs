@@ -1,0 +1,133 @@
+//! What a reply says about the work: by its status, by an extension, and by what it made.
+
+use http::Response;
+use semel_core::{OnUnknown, Settlement, State};
+use semel_http::{OutcomeKind, PartSource, Profile};
+
+use crate::support::{Api, Handler, TestBody, With, charge, policy};
+
+/// Does a second attempt execute again after this status?
+async fn executes_again(profile: Profile, status: u16) -> bool {
+    let api = Api::new(policy().profile(profile), Handler::answering(status));
+    let first = api.send(charge("k", "100")).await;
+    let second = api.send(charge("k", "100")).await;
+    assert_eq!((first.status, second.status), (status, status));
+    let released = api.handler.runs() == 2;
+    assert_eq!(first.header("x-idempotency-expires").is_none(), released, "{status}");
+    assert_eq!(api.state().await == Some(State::Released), released, "{status}");
+    released
+}
+
+#[tokio::test]
+async fn statuses_that_promise_nothing_release_the_key() {
+    for profile in [Profile::Classic, Profile::Ietf, Profile::Stripe] {
+        for status in [408, 425, 429] {
+            assert!(executes_again(profile, status).await, "{profile} {status}");
+        }
+        for status in [200, 302, 400, 404, 410, 422] {
+            assert!(!executes_again(profile, status).await, "{profile} {status}");
+        }
+        for status in [500, 502, 503, 599] {
+            let kept = profile == Profile::Stripe;
+            assert_eq!(executes_again(profile, status).await, !kept, "{profile} {status}");
+        }
+    }
+}
+
+#[tokio::test]
+async fn a_route_can_name_the_statuses_that_release() {
+    let statuses = vec!["404".parse().unwrap()];
+    let handler = Handler::replying(|seen| {
+        let status = if seen.run == 1 { 404 } else { 500 };
+        Response::builder().status(status).body(TestBody::from("x")).unwrap()
+    });
+    let api = Api::new(policy().release_statuses(statuses), handler);
+    assert_eq!(api.send(charge("k", "100")).await.status, 404);
+    let second = api.send(charge("k", "100")).await;
+    assert_eq!(second.status, 500);
+    api.send(charge("k", "100")).await.assert_replays(&second);
+}
+
+fn saying(status: u16, kind: OutcomeKind) -> Handler {
+    Handler::replying(move |seen| {
+        let body = TestBody::from(format!("run {}", seen.run));
+        Response::builder().status(status).extension(kind).body(body).unwrap()
+    })
+}
+
+#[tokio::test]
+async fn a_handler_overrules_its_status() {
+    for (status, kind) in [(503, OutcomeKind::Completed), (503, OutcomeKind::Failed)] {
+        let api = Api::new(policy(), saying(status, kind));
+        let first = api.send(charge("k", "100")).await;
+        assert_eq!((first.status, first.text()), (status, "run 1"));
+        api.send(charge("k", "100")).await.assert_replays(&first);
+        let Some(State::Settled(settlement)) = api.state().await else { panic!("not settled") };
+        let completed = matches!(settlement, Settlement::Completed(_));
+        assert_eq!(completed, kind == OutcomeKind::Completed);
+    }
+    for kind in [OutcomeKind::FailedForNow, OutcomeKind::Unknown] {
+        let api = Api::new(policy(), saying(200, kind));
+        for run in 1..=2 {
+            let reply = api.send(charge("k", "100")).await;
+            assert_eq!((reply.status, reply.text()), (200, &*format!("run {run}")), "{kind:?}");
+            assert_eq!(api.state().await, Some(State::Released), "{kind:?}");
+        }
+    }
+}
+
+#[tokio::test]
+async fn an_outcome_that_the_handler_calls_unknown_is_held_where_the_route_says_so() {
+    let policy = policy().on_unknown(OnUnknown::Hold);
+    let api = Api::new(policy, saying(200, OutcomeKind::Unknown));
+    let first = api.send(charge("k", "100")).await;
+    assert_eq!((first.status, first.text()), (200, "run 1"));
+    assert_eq!(first.header("x-idempotency-expires"), None);
+    api.send(charge("k", "100")).await.assert_problem(409, "outcome_unknown", true);
+    assert_eq!((api.state().await, api.handler.runs()), (Some(State::Held), 1));
+}
+
+#[tokio::test]
+async fn errors_are_recorded_as_failed_and_others_as_completed() {
+    for (status, completed) in [(200, true), (303, true), (404, false), (422, false)] {
+        let api = Api::new(policy(), Handler::answering(status));
+        api.send(charge("k", "100")).await;
+        let state = api.state().await;
+        let expected = matches!(state, Some(State::Settled(Settlement::Completed(_))));
+        assert_eq!(expected, completed, "{status}: {state:?}");
+    }
+}
+
+/// The result that the record keeps, of a reply with all kinds of ids.
+async fn result(result_from: Option<&str>) -> Option<String> {
+    let result_from: Option<PartSource> = result_from.map(|source| source.parse().unwrap());
+    let handler = Handler::replying(|_| {
+        Response::new(TestBody::from(r#"{"id":"ch_json","number":12345678901234567890,"o":{}}"#))
+            .with("content-type", "application/json")
+            .with("location", "/charges/ch_location")
+            .with("x-charge", "ch_header")
+    });
+    let api = Api::new(policy().result_from(result_from), handler);
+    api.send(charge("k", "100")).await;
+    let Some(State::Settled(settlement)) = api.state().await else { panic!("not settled") };
+    settlement.reply().unwrap().result().map(|id| id.as_str().to_owned())
+}
+
+#[tokio::test]
+async fn the_record_keeps_the_id_of_what_was_made() {
+    assert_eq!(result(None).await.as_deref(), Some("/charges/ch_location"));
+    assert_eq!(result(Some("header:x-charge")).await.as_deref(), Some("ch_header"));
+    assert_eq!(result(Some("json:/id")).await.as_deref(), Some("ch_json"));
+    assert_eq!(result(Some("json:/number")).await.as_deref(), Some("12345678901234567890"));
+    for none in ["json:/o", "json:/none", "header:x-none"] {
+        assert_eq!(result(Some(none)).await, None, "{none}");
+    }
+}
+
+#[tokio::test]
+async fn a_reply_that_made_nothing_has_no_id() {
+    let api = Api::new(policy(), Handler::counting());
+    api.send(charge("k", "100")).await;
+    let Some(State::Settled(settlement)) = api.state().await else { panic!("not settled") };
+    assert_eq!(settlement.reply().unwrap().result(), None);
+}

@@ -1,0 +1,58 @@
+use std::collections::HashMap;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Mutex};
+
+use metrics::{
+    Counter, Gauge, Histogram, Key, KeyName, Metadata, Recorder, SharedString, Unit,
+    with_local_recorder,
+};
+use semel_http::{RoutePolicyBuilder, Routes, metric};
+
+/// Counts attempts by their decision.
+#[derive(Clone, Default)]
+pub(crate) struct Counts(Arc<Mutex<HashMap<String, Arc<AtomicU64>>>>);
+
+impl Counts {
+    /// One policy for all requests, counted here.
+    pub(crate) fn routes(&self, policy: RoutePolicyBuilder) -> Routes {
+        with_local_recorder(self, || Routes::new(policy.build().unwrap()))
+    }
+
+    pub(crate) fn of(&self, decision: &str) -> u64 {
+        self.0.lock().unwrap()[decision].load(Ordering::SeqCst)
+    }
+
+    /// Every decision that was counted, with its number.
+    pub(crate) fn all(&self) -> Vec<(String, u64)> {
+        let counts = self.0.lock().unwrap();
+        let count = |(name, count): (&String, &Arc<AtomicU64>)| {
+            (name.clone(), count.load(Ordering::SeqCst))
+        };
+        let mut all: Vec<_> = counts.iter().map(count).filter(|(_, count)| *count > 0).collect();
+        all.sort();
+        all
+    }
+}
+
+impl Recorder for Counts {
+    fn describe_counter(&self, _: KeyName, _: Option<Unit>, _: SharedString) {}
+
+    fn describe_gauge(&self, _: KeyName, _: Option<Unit>, _: SharedString) {}
+
+    fn describe_histogram(&self, _: KeyName, _: Option<Unit>, _: SharedString) {}
+
+    fn register_counter(&self, key: &Key, _: &Metadata<'_>) -> Counter {
+        assert_eq!(key.name(), metric::ATTEMPTS_TOTAL);
+        let decision = key.labels().find(|label| label.key() == "decision").unwrap();
+        let mut counts = self.0.lock().unwrap();
+        Counter::from_arc(counts.entry(decision.value().to_owned()).or_default().clone())
+    }
+
+    fn register_gauge(&self, _: &Key, _: &Metadata<'_>) -> Gauge {
+        Gauge::noop()
+    }
+
+    fn register_histogram(&self, _: &Key, _: &Metadata<'_>) -> Histogram {
+        Histogram::noop()
+    }
+}

@@ -1,0 +1,232 @@
+//! What the tests share: a protected API over a store on a manual clock, requests to it, and its
+//! answers.
+
+mod body;
+mod counts;
+mod handler;
+mod logs;
+mod store;
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use bytes::Bytes;
+use http::header::{HeaderName, HeaderValue};
+use http::{HeaderMap, Request, Response};
+use http_body_util::BodyExt as _;
+use semel_core::{State, Timestamp};
+use semel_engine::{Engine, Limits};
+use semel_http::{RoutePolicy, RoutePolicyBuilder, Routes, Semel, SemelLayer};
+use semel_store::{ManualClock, MemoryStore, Store};
+use tokio::task::JoinHandle;
+use tower::ServiceExt as _;
+use tower_layer::Layer as _;
+
+pub(crate) use body::{BodyError, Step, TestBody};
+pub(crate) use counts::Counts;
+pub(crate) use handler::{Handler, HandlerError, Seen};
+pub(crate) use logs::Logs;
+pub(crate) use store::{TestStore, Verb};
+
+pub(crate) const LEASE: Duration = Duration::from_secs(30);
+/// The clock of every store starts with the year 2026.
+pub(crate) const START: Timestamp = Timestamp::from_millis(1_767_225_600_000);
+
+/// A handler under protection.
+pub(crate) struct Api {
+    pub(crate) handler: Handler,
+    pub(crate) store: Arc<TestStore>,
+    pub(crate) clock: ManualClock,
+    pub(crate) engine: Engine<Arc<TestStore>>,
+    pub(crate) service: Semel<Arc<TestStore>, Handler>,
+}
+
+/// An answer as its client sees it.
+#[derive(Clone, Debug)]
+pub(crate) struct Reply {
+    pub(crate) status: u16,
+    pub(crate) headers: HeaderMap,
+    pub(crate) body: Bytes,
+    pub(crate) trailers: Option<HeaderMap>,
+}
+
+pub(crate) fn policy() -> RoutePolicyBuilder {
+    RoutePolicy::builder().lease(LEASE)
+}
+
+impl Api {
+    /// All requests come under one policy.
+    pub(crate) fn new(policy: RoutePolicyBuilder, handler: Handler) -> Self {
+        Self::with_routes(Routes::new(policy.build().unwrap()), handler)
+    }
+
+    pub(crate) fn with_routes(routes: Routes, handler: Handler) -> Self {
+        Self::with_limits(routes, handler, Limits::default())
+    }
+
+    pub(crate) fn with_limits(routes: Routes, handler: Handler, limits: Limits) -> Self {
+        let clock = ManualClock::at(START);
+        let store = Arc::new(TestStore::new(&clock));
+        Self::over(store, clock, routes, handler, limits)
+    }
+
+    /// The same API and store as another configuration, or another node, has it.
+    pub(crate) fn beside(&self, policy: RoutePolicyBuilder, handler: Handler) -> Self {
+        let routes = Routes::new(policy.build().unwrap());
+        Self::over(self.store.clone(), self.clock.clone(), routes, handler, Limits::default())
+    }
+
+    fn over(
+        store: Arc<TestStore>,
+        clock: ManualClock,
+        routes: Routes,
+        handler: Handler,
+        limits: Limits,
+    ) -> Self {
+        let engine = engine_over(store.clone(), limits);
+        let service = SemelLayer::new(engine.clone(), routes).layer(handler.clone());
+        Self { handler, store, clock, engine, service }
+    }
+
+    pub(crate) async fn try_send(&self, request: Request<TestBody>) -> Result<Reply, HandlerError> {
+        let response = self.service.clone().oneshot(request).await?;
+        Ok(Reply::of(response).await)
+    }
+
+    pub(crate) async fn send(&self, request: Request<TestBody>) -> Reply {
+        self.try_send(request).await.unwrap()
+    }
+
+    /// Sends in a task of its own.
+    pub(crate) fn spawn(&self, request: Request<TestBody>) -> JoinHandle<Reply> {
+        let service = self.service.clone();
+        tokio::spawn(async move { Reply::of(service.oneshot(request).await.unwrap()).await })
+    }
+
+    /// Waits until everything that was claimed is settled.
+    pub(crate) async fn idle(&self) {
+        until("the engine is idle", || self.engine.running() == 0).await;
+    }
+
+    /// The state of the record that was asked for last.
+    pub(crate) async fn state(&self) -> Option<State> {
+        self.store.record().await.map(|record| record.state)
+    }
+}
+
+impl Reply {
+    pub(crate) async fn of<B>(response: Response<B>) -> Self
+    where
+        B: http_body::Body<Data = Bytes>,
+        B::Error: std::fmt::Debug,
+    {
+        let (parts, body) = response.into_parts();
+        let body = body.collect().await.unwrap();
+        let trailers = body.trailers().cloned();
+        let (status, headers) = (parts.status.as_u16(), parts.headers);
+        Self { status, headers, body: body.to_bytes(), trailers }
+    }
+
+    pub(crate) fn header(&self, name: &str) -> Option<&str> {
+        self.headers.get(name).map(|value| value.to_str().unwrap())
+    }
+
+    pub(crate) fn values(&self, name: &str) -> Vec<&[u8]> {
+        self.headers.get_all(name).iter().map(HeaderValue::as_bytes).collect()
+    }
+
+    pub(crate) fn text(&self) -> &str {
+        std::str::from_utf8(&self.body).unwrap()
+    }
+
+    pub(crate) fn is_replayed(&self) -> bool {
+        self.header("x-idempotency-replayed") == Some("true")
+    }
+
+    /// It must be this problem, in all its members.
+    #[track_caller]
+    pub(crate) fn assert_problem(&self, status: u16, code: &str, retry_safe: bool) {
+        let text = self.text();
+        assert_eq!(self.status, status, "{text}");
+        assert_eq!(self.header("content-type"), Some("application/problem+json"), "{text}");
+        let members = [
+            format!(r#""type":"https://semel.dev/problems/{code}""#),
+            format!(r#""status":{status},"#),
+            format!(r#""error_code":"{code}""#),
+            format!(r#""retry_safe":{retry_safe}"#),
+        ];
+        for member in members {
+            assert!(text.contains(&member), "{member} is not in {text}");
+        }
+        for name in ["title", "detail", "error_message"] {
+            assert!(text.contains(&format!(r#""{name}":""#)), "{name} is not in {text}");
+        }
+    }
+
+    #[track_caller]
+    pub(crate) fn assert_retry_after(&self, expected: bool) {
+        assert_eq!(self.headers.contains_key("retry-after"), expected, "{:?}", self.headers);
+    }
+
+    /// It must be the first answer once more: same status, same bytes, marked.
+    #[track_caller]
+    pub(crate) fn assert_replays(&self, first: &Self) {
+        assert!(self.is_replayed(), "{self:?}");
+        assert_eq!((self.status, &self.body), (first.status, &first.body));
+    }
+}
+
+/// An engine whose words can be heard: see [`Logs::install`].
+pub(crate) fn engine_over<S: Store>(store: S, limits: Limits) -> Engine<S> {
+    Logs::install();
+    Engine::with_limits(store, limits)
+}
+
+/// The same over a store of its own.
+pub(crate) fn engine() -> Engine<MemoryStore> {
+    engine_over(MemoryStore::new(), Limits::default())
+}
+
+/// Adds a header field.
+pub(crate) trait With: Sized {
+    fn headers(&mut self) -> &mut HeaderMap;
+
+    fn with(mut self, name: &'static str, value: &str) -> Self {
+        let value = HeaderValue::from_bytes(value.as_bytes()).unwrap();
+        self.headers().append(HeaderName::from_static(name), value);
+        self
+    }
+}
+
+impl<B> With for Request<B> {
+    fn headers(&mut self) -> &mut HeaderMap {
+        self.headers_mut()
+    }
+}
+
+impl<B> With for Response<B> {
+    fn headers(&mut self) -> &mut HeaderMap {
+        self.headers_mut()
+    }
+}
+
+/// A request without a key.
+pub(crate) fn keyless(method: &str, path: &str, body: impl Into<TestBody>) -> Request<TestBody> {
+    Request::builder().method(method).uri(path).body(body.into()).unwrap()
+}
+
+/// `POST /charges` with a key.
+pub(crate) fn charge(key: &str, body: impl Into<TestBody>) -> Request<TestBody> {
+    keyless("POST", "/charges", body).with("idempotency-key", key)
+}
+
+/// Waits until something becomes true, which must happen within a minute.
+pub(crate) async fn until(what: &str, mut holds: impl FnMut() -> bool) {
+    let wait = async {
+        while !holds() {
+            tokio::time::sleep(Duration::from_millis(1)).await;
+        }
+    };
+    let waited = tokio::time::timeout(Duration::from_mins(1), wait).await;
+    assert!(waited.is_ok(), "never happened: {what}");
+}
