@@ -1,0 +1,75 @@
+//! What a reload changes, for the log.
+
+use super::settings::{self, Section};
+use super::sheet::Sheet;
+use super::sheets::Sheets;
+use super::source::masked;
+
+/// A line for each setting whose value differs in `new`.
+pub(super) fn changes(old: &Sheets, new: &Sheets) -> Vec<String> {
+    let mut lines = Vec::new();
+    for section in [Section::Top, Section::Tls, Section::UpstreamTls, Section::Limits] {
+        let place = if section == Section::Top { String::new() } else { section.heading() + " " };
+        compare(&place, section, old.of(section), new.of(section), &mut lines);
+    }
+    compare("route * ", Section::Policy, &old.policy, &new.policy, &mut lines);
+    for (name, sheet) in &new.routes {
+        match route(old, name) {
+            Some(before) => {
+                compare(&format!("route {name}: "), Section::Route, before, sheet, &mut lines);
+            }
+            None => lines.push(format!("route {name} is new")),
+        }
+    }
+    let gone = old.routes.iter().filter(|(name, _)| route(new, name).is_none());
+    lines.extend(gone.map(|(name, _)| format!("route {name} is gone")));
+    lines
+}
+
+fn route<'a>(sheets: &'a Sheets, name: &str) -> Option<&'a Sheet> {
+    sheets.routes.iter().find(|(other, _)| other == name).map(|(_, sheet)| sheet)
+}
+
+fn compare(place: &str, section: Section, old: &Sheet, new: &Sheet, lines: &mut Vec<String>) {
+    let value = |sheet: &Sheet, name| sheet.get(name).map(|entry| entry.value.clone());
+    // What a route matches is its name.
+    for setting in settings::of(section).filter(|setting| setting.name != "match") {
+        let name = setting.name;
+        if value(old, name) != value(new, name) {
+            let (from, to) = (masked(&old.shown(name)), masked(&new.shown(name)));
+            lines.push(format!("{place}{name}: {from} -> {to}"));
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use crate::config::{Config, Flags};
+
+    fn load(file: &str) -> Config {
+        Config::load(Some(("f", file)), [], &Flags::default()).unwrap()
+    }
+
+    #[test]
+    fn settings_routes_and_tables_are_compared_by_value() {
+        let old = load(
+            "upstream = \"http://a\"\n[policy]\nlease = \"30s\"\n[[route]]\nmatch = \"POST /gone\"\n\
+             [[route]]\nmatch = \"POST /kept\"\n",
+        );
+        let new = load(
+            "upstream = \"http://b\"\n[policy]\nlease = \"30000ms\"\n[limits]\nmax_waiters = 5\n\
+             [[route]]\nmatch = \"POST /kept\"\nlease = \"5s\"\n[[route]]\nmatch = \"POST /new\"\n",
+        );
+        assert_eq!(
+            old.changes(&new),
+            [
+                "upstream: \"http://a\" -> \"http://b\"",
+                "[limits] max_waiters: 10000 -> 5",
+                "route POST /kept: lease: \"30s\" -> \"5s\"",
+                "route POST /new is new",
+                "route POST /gone is gone",
+            ]
+        );
+        assert_eq!(old.changes(&old), [""; 0]);
+    }
+}

@@ -1,0 +1,108 @@
+//! What must go together, besides the settings of one policy.
+
+use std::net::{IpAddr, SocketAddr};
+
+use super::fault::{Found, Place};
+use super::gather::Gathered;
+use super::settings::Section;
+use super::sheet::Sheet;
+use super::sheets::Sheets;
+use super::{StoreChoice, Upstream};
+
+/// The gateway listens on two addresses, and does not call itself.
+pub(super) fn addresses(sheets: &Sheets, found: &mut Found) {
+    let top = &sheets.top;
+    let (listen, admin) = (top.address("listen"), top.address("admin"));
+    if let (Some(listen), Some(admin)) = (listen, admin)
+        && overlap(listen, admin)
+    {
+        let names = ["admin", "listen"];
+        let what = format!(
+            "`admin` is {}, which `listen` ({}) uses",
+            top.shown("admin"),
+            top.shown("listen")
+        );
+        add(top, &names, what, "give them two ports, or turn the admin address \"off\"", found);
+    }
+    let called = top.upstream().and_then(address_of);
+    for (name, own) in [("listen", listen), ("admin", admin)] {
+        if let (Some(own), Some(called)) = (own, called)
+            && overlap(own, called)
+        {
+            let what =
+                format!("`upstream` is {}, the gateway's own `{name}`", top.shown("upstream"));
+            let cure = "name the API behind the gateway, or choose another port";
+            add(top, &["upstream", name], what, cure, found);
+        }
+    }
+}
+
+/// Durability is a matter of the embedded store.
+pub(super) fn store(sheets: &Sheets, found: &mut Found) {
+    let top = &sheets.top;
+    let is_embedded = !matches!(top.store(), Some(StoreChoice::Memory));
+    if let (false, Some(_)) = (is_embedded, top.place("durability")) {
+        let (durability, store) = (top.shown("durability"), top.shown("store"));
+        let what = format!("`durability` is {durability}, and `store` ({store}) has none");
+        let cure = "remove it, or choose an embedded store";
+        add(top, &["durability", "store"], what, cure, found);
+    }
+}
+
+/// TLS needs two files towards clients, and an upstream that speaks it.
+pub(super) fn tls(sheets: &Sheets, gathered: &Gathered, found: &mut Found) {
+    for (one, other) in [("certificate", "key"), ("key", "certificate")] {
+        if let (Some(place), false) = (sheets.tls.place(one), gathered.has(Section::Tls, other)) {
+            let what = format!("`{one}` is set without `{other}`");
+            found.add(place.clone(), what, "set both, or neither");
+        }
+    }
+    if sheets.top.upstream().is_none_or(Upstream::is_https) {
+        return;
+    }
+    let upstream = sheets.top.shown("upstream");
+    for name in ["ca", "server_name"] {
+        if let Some(place) = sheets.upstream_tls.place(name) {
+            let what = format!("`{name}` is for TLS, and `upstream` ({upstream}) is plain HTTP");
+            found.add(place.clone(), what, "remove it, or write https:// in `upstream`");
+        }
+    }
+}
+
+fn add(sheet: &Sheet, names: &[&str], what: String, cure: &str, found: &mut Found) {
+    if sheet.is_sure_of(names) {
+        found.add(sheet.blame(names).unwrap_or(Place::Whole), what, cure);
+    }
+}
+
+/// Can only one of them be listened on?
+fn overlap(one: SocketAddr, other: SocketAddr) -> bool {
+    let (a, b) = (one.ip(), other.ip());
+    // `[::]` takes the ports of IPv4, too.
+    let takes_all =
+        |all: IpAddr, ip: IpAddr| all.is_unspecified() && (all.is_ipv6() || ip.is_ipv4());
+    one.port() == other.port() && one.port() != 0 && (a == b || takes_all(a, b) || takes_all(b, a))
+}
+
+/// The address, if it is certain without looking up a name.
+fn address_of(upstream: &Upstream) -> Option<SocketAddr> {
+    let host = if upstream.host == "localhost" { "127.0.0.1" } else { upstream.host.as_str() };
+    Some(SocketAddr::new(host.parse().ok()?, upstream.port))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn addresses_overlap_when_one_takes_the_other() {
+        let overlap = |a: &str, b: &str| overlap(a.parse().unwrap(), b.parse().unwrap());
+        assert!(overlap("127.0.0.1:1", "127.0.0.1:1"));
+        assert!(overlap("0.0.0.0:1", "127.0.0.1:1"));
+        assert!(overlap("127.0.0.1:1", "[::]:1"));
+        assert!(!overlap("127.0.0.1:1", "127.0.0.1:2"));
+        assert!(!overlap("127.0.0.1:0", "127.0.0.1:0"));
+        assert!(!overlap("127.0.0.1:1", "127.0.0.2:1"));
+        assert!(!overlap("0.0.0.0:1", "[::1]:1"));
+    }
+}

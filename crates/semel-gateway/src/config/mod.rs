@@ -1,0 +1,235 @@
+//! The configuration of the gateway: a file, environment variables over it, flags over both.
+//!
+//! ```
+//! use semel_gateway::config::{Config, Flags};
+//!
+//! let file = r#"
+//! upstream = "http://127.0.0.1:3000"
+//!
+//! [[route]]
+//! match = "POST /v1/charges"
+//! preset = "payments"
+//! leese = "10s"
+//! "#;
+//! let faults = Config::load(Some(("semel.toml", file)), [], &Flags::default()).unwrap_err();
+//! assert_eq!(
+//!     faults.to_string(),
+//!     "\
+//! semel.toml:7:1: `leese` is not a setting of [[route]]
+//!     7 | leese = \"10s\"
+//!       | ^^^^^
+//!     cure: did you mean `lease`?"
+//! );
+//! ```
+//!
+//! The way of a value: `settings` has the table of all that can be set; `gather` finds what was
+//! set (`syntax`, `raw`, `unknown`), `value` and `list` read it (`units`, `upstream`), `sheet` lays
+//! it over what is more general, `policy` and `check` see whether it goes together. Whatever is
+//! wrong ends up in `fault`. `describe`, `schema` and `reference` tell of the same table.
+
+mod changes;
+mod check;
+mod describe;
+mod fault;
+mod gather;
+mod list;
+mod load;
+mod nearest;
+mod policy;
+mod raw;
+mod reference;
+mod schema;
+mod settings;
+mod sheet;
+mod sheets;
+mod source;
+mod syntax;
+mod units;
+mod unknown;
+mod upstream;
+mod value;
+
+pub use fault::{Fault, Faults};
+pub use reference::reference;
+pub use schema::schema;
+pub use upstream::{Scheme, Upstream};
+
+use std::net::SocketAddr;
+use std::num::NonZero;
+use std::path::PathBuf;
+use std::thread;
+use std::time::Duration;
+
+use semel_embedded::Durability;
+use semel_http::Routes;
+
+use crate::Forwarded;
+use sheets::Sheets;
+use source::Source;
+
+/// A configuration in which everything goes together.
+#[derive(Clone, Debug)]
+#[non_exhaustive]
+pub struct Config {
+    /// The address that clients connect to.
+    pub listen: SocketAddr,
+    /// The address for operators, unless it is off.
+    pub admin: Option<SocketAddr>,
+    /// The API behind the gateway.
+    pub upstream: Upstream,
+    /// What becomes of a client's `Forwarded` headers.
+    pub forwarded: Forwarded,
+    /// Where records are kept.
+    pub store: StoreChoice,
+    /// What an acknowledged record survives.
+    pub durability: Durability,
+    /// Keeps applications apart that share a store.
+    pub namespace: String,
+    /// How much is logged.
+    pub log: tracing::Level,
+    /// How log lines look.
+    pub log_format: LogFormat,
+    /// How many threads serve connections; 0 means one per core.
+    pub workers: usize,
+    /// TLS towards clients.
+    pub tls: Option<Tls>,
+    /// TLS towards the upstream.
+    pub upstream_tls: UpstreamTls,
+    /// How much of anything there may be.
+    pub limits: Limits,
+    /// The policy of each route, and of all other requests.
+    pub routes: Routes,
+    sheets: Sheets,
+    description: String,
+}
+
+/// What was typed on the command line. Each flag wins over the setting of its name.
+#[derive(Clone, Debug, Default)]
+pub struct Flags {
+    /// `--listen`
+    pub listen: Option<String>,
+    /// `--admin`
+    pub admin: Option<String>,
+    /// `--upstream`
+    pub upstream: Option<String>,
+    /// `--store`
+    pub store: Option<String>,
+}
+
+/// Where records are kept.
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum StoreChoice {
+    /// In memory, until the process ends.
+    Memory,
+    /// In this directory.
+    Embedded(PathBuf),
+}
+
+/// How log lines look.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum LogFormat {
+    /// For people.
+    Text,
+    /// For machines.
+    Json,
+}
+
+/// TLS towards clients.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Tls {
+    /// PEM file with the certificate chain.
+    pub certificate: PathBuf,
+    /// PEM file with its private key.
+    pub key: PathBuf,
+}
+
+/// TLS towards the upstream.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct UpstreamTls {
+    /// PEM file with certificates to trust besides those of the system.
+    pub ca: Option<PathBuf>,
+    /// The name that the upstream's certificate must have, if not the upstream's host.
+    pub server_name: Option<String>,
+}
+
+/// How much of anything there may be, and how long it may take.
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct Limits {
+    /// Client connections at once.
+    pub max_connections: usize,
+    /// Size of a request's head.
+    pub max_header_bytes: usize,
+    /// Headers of a request.
+    pub max_headers: usize,
+    /// Time for a request's head to arrive.
+    pub header_timeout: Duration,
+    /// How long a client connection is kept without a request.
+    pub idle_timeout: Duration,
+    /// Longest pause between two pieces of a body that is passed through.
+    pub body_idle_timeout: Duration,
+    /// Time for a connection to the upstream.
+    pub connect_timeout: Duration,
+    /// How long an upstream connection is kept without a request.
+    pub pool_idle_timeout: Duration,
+    /// Upstream connections kept without a request.
+    pub pool_max_idle: usize,
+    /// Time for requests that run when the gateway is told to stop.
+    pub shutdown_timeout: Duration,
+    /// Protected requests at once.
+    pub max_executions: usize,
+    /// Duplicates that wait for an outcome at once.
+    pub max_waiters: usize,
+    /// Memory for settled records; 0 means none are kept there.
+    pub cache_bytes: u64,
+}
+
+// === impl Config ===
+
+impl Config {
+    /// Reads a configuration: `source` is the name and the text of the file, `env` all environment
+    /// variables there are (others than `SEMEL_…` are left alone). Returns everything that is wrong
+    /// with it at once.
+    ///
+    /// The file is checked whole, also what a variable or a flag wins over. No file is opened, no
+    /// name looked up.
+    pub fn load(
+        source: Option<(&str, &str)>,
+        env: impl IntoIterator<Item = (String, String)>,
+        flags: &Flags,
+    ) -> Result<Self, Faults> {
+        let source = source.map(|(name, text)| Source::new(name, text));
+        load::load(source.as_ref(), env, flags)
+    }
+
+    /// What is in effect and where it comes from, for people.
+    pub fn describe(&self) -> String {
+        self.description.clone()
+    }
+
+    /// How many threads serve connections.
+    pub fn worker_count(&self) -> usize {
+        match self.workers {
+            0 => thread::available_parallelism().map_or(1, NonZero::get),
+            workers => workers,
+        }
+    }
+
+    /// A line for each setting that differs in `other`, for people.
+    pub fn changes(&self, other: &Self) -> Vec<String> {
+        changes::changes(&self.sheets, &other.sheets)
+    }
+
+    /// The settings that differ in `other` and take effect only at the next start.
+    pub fn needs_restart(&self, other: &Self) -> Vec<&'static str> {
+        settings::all()
+            .filter(|setting| setting.restart)
+            .filter(|setting| self.sheets.value_of(setting) != other.sheets.value_of(setting))
+            .map(|setting| setting.name)
+            .collect()
+    }
+}
+
+#[cfg(test)]
+mod tests;

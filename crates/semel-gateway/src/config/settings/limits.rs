@@ -1,0 +1,70 @@
+use super::{Kind, Section, Setting};
+
+const fn limit(name: &'static str, kind: Kind, doc: &'static str) -> Setting {
+    Setting::new(Section::Limits, name, kind, doc)
+}
+
+const fn count(min: u64, max: u64) -> Kind {
+    Kind::Integer { min, max }
+}
+
+/// Waiting for the other side.
+const PATIENCE: Kind = Kind::Time { min: "10ms", max: "1h" };
+/// Keeping a connection that nobody uses.
+const IDLE: Kind = Kind::Time { min: "10ms", max: "24h" };
+
+pub(super) const SETTINGS: &[Setting] = &[
+    limit("max_connections", count(1, 1_000_000), "Client connections at once.")
+        .or("10000")
+        .at_start(),
+    limit(
+        "max_header_bytes",
+        Kind::Size { min: "8KiB", max: "16MiB" },
+        "Size of a request's head, all headers together.",
+    )
+    .or(r#""64KiB""#),
+    limit("max_headers", count(10, 10_000), "Headers of a request.").or("100"),
+    limit("header_timeout", PATIENCE, "Time for a request's head to arrive.").or(r#""10s""#),
+    limit("idle_timeout", IDLE, "How long a client connection is kept without a request.")
+        .or(r#""75s""#),
+    limit(
+        "body_idle_timeout",
+        PATIENCE,
+        "Longest pause between two pieces of a body that is passed through.",
+    )
+    .or(r#""15s""#),
+    limit("connect_timeout", PATIENCE, "Time for a connection to the upstream.").or(r#""5s""#),
+    // Shorter than most servers keep theirs: a request that meets a connection while the upstream
+    // closes it is lost, and its outcome unknown.
+    limit("pool_idle_timeout", IDLE, "How long an upstream connection is kept without a request.")
+        .or(r#""4s""#),
+    limit("pool_max_idle", count(0, 100_000), "Upstream connections kept without a request.")
+        .or("512"),
+    limit(
+        "shutdown_timeout",
+        Kind::Time { min: "0s", max: "24h" },
+        "Time for requests that run when the gateway is told to stop.",
+    )
+    .or(r#""30s""#),
+    limit(
+        "max_executions",
+        count(1, 10_000_000),
+        "Protected requests at once; one more is refused with 503.",
+    )
+    .or("100000")
+    .at_start(),
+    limit(
+        "max_waiters",
+        count(0, 10_000_000),
+        "Duplicates that wait for an outcome at once; one more is answered without waiting.",
+    )
+    .or("10000")
+    .at_start(),
+    limit(
+        "cache_bytes",
+        Kind::Size { min: "0B", max: "1024GiB" },
+        "Memory for settled records, so that replays need not ask the store; 0 turns it off.",
+    )
+    .or(r#""64MiB""#)
+    .at_start(),
+];

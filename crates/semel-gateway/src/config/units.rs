@@ -1,0 +1,74 @@
+//! Durations (`30s`) and sizes (`64KiB`).
+
+use std::time::Duration;
+
+/// Reads a whole number with `ms`, `s`, `m`, `h` or `d`.
+pub(super) fn duration(text: &str) -> Option<Duration> {
+    let (number, unit) = split(text)?;
+    let millis = match unit {
+        "ms" => 1,
+        "s" => 1_000,
+        "m" => 60_000,
+        "h" => 3_600_000,
+        "d" => 86_400_000,
+        _ => return None,
+    };
+    number.checked_mul(millis).map(Duration::from_millis)
+}
+
+/// Reads a whole number with `B`, `KiB`, `MiB`, `GiB`, or with the decimal `kB`, `MB`, `GB`.
+pub(super) fn size(text: &str) -> Option<u64> {
+    let (number, unit) = split(text)?;
+    let bytes = match unit {
+        "B" => 1,
+        "KiB" => 1 << 10,
+        "MiB" => 1 << 20,
+        "GiB" => 1 << 30,
+        "kB" => 1_000,
+        "MB" => 1_000_000,
+        "GB" => 1_000_000_000,
+        _ => return None,
+    };
+    number.checked_mul(bytes)
+}
+
+fn split(text: &str) -> Option<(u64, &str)> {
+    let digits = text.find(|c: char| !c.is_ascii_digit())?;
+    let (number, unit) = text.split_at(digits);
+    Some((number.parse().ok()?, unit))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn durations_are_read() {
+        let millis = |text| duration(text).map(|duration| duration.as_millis());
+        assert_eq!(millis("250ms"), Some(250));
+        assert_eq!(millis("30s"), Some(30_000));
+        assert_eq!(millis("5m"), Some(300_000));
+        assert_eq!(millis("24h"), millis("1d"));
+        assert_eq!(millis("0s"), Some(0));
+        for text in
+            ["", "s", "30", "1.5h", "-1s", "30 s", " 30s", "30S", "30sec", "99999999999999999d"]
+        {
+            assert_eq!(duration(text), None, "{text}");
+        }
+    }
+
+    #[test]
+    fn sizes_are_read() {
+        assert_eq!(size("512B"), Some(512));
+        assert_eq!(size("64KiB"), Some(65_536));
+        assert_eq!(size("1MiB"), Some(1 << 20));
+        assert_eq!(size("2GiB"), Some(2 << 30));
+        assert_eq!(
+            (size("1kB"), size("1MB"), size("1GB")),
+            (Some(1000), Some(1_000_000), Some(1_000_000_000))
+        );
+        for text in ["", "B", "64", "1kb", "1KB", "1 MiB", "1.5MiB", "99999999999999999GiB"] {
+            assert_eq!(size(text), None, "{text}");
+        }
+    }
+}

@@ -1,0 +1,184 @@
+//! The way in: every request of a connection passes here first.
+
+use std::convert::Infallible;
+use std::pin::Pin;
+use std::sync::Arc;
+use std::task::{Context, Poll, ready};
+
+use bytes::Bytes;
+use http::uri::Authority;
+use http::{HeaderValue, Method, Request, Response, Uri, Version, header};
+use hyper::body::Incoming;
+use pin_project_lite::pin_project;
+use semel_http::problem::{Code, Problem};
+use semel_http::{ClientIp, ResponseBody, ResponseFuture};
+use tokio_util::sync::CancellationToken;
+use tower_service::Service as _;
+
+use super::activity::Activity;
+use super::body::{ClientBody, InService, Served};
+use crate::gateway::Stack;
+use crate::proxy::forward::{self, Peer};
+use crate::proxy::upgrade::Upgrade;
+use crate::proxy::{Proxy, UpstreamBody};
+
+/// The service of one connection.
+pub(crate) struct Entry {
+    pub(crate) stack: Arc<crate::gateway::Current>,
+    pub(crate) peer: Peer,
+    pub(crate) activity: Arc<Activity>,
+    pub(crate) closing: CancellationToken,
+}
+
+type Inner = ResponseFuture<
+    <Proxy as tower_service::Service<Request<crate::proxy::upstream::Body>>>::Future,
+    UpstreamBody,
+    Infallible,
+>;
+
+pin_project! {
+    /// The response to one request.
+    pub(crate) struct Answering {
+        #[pin]
+        way: Way,
+        request: Option<InService>,
+        version: Version,
+        activity: Arc<Activity>,
+    }
+}
+
+pin_project! {
+    #[project = WayProjection]
+    enum Way {
+        Stack { #[pin] future: Inner },
+        Refused { response: Option<Response<ResponseBody<UpstreamBody>>> },
+    }
+}
+
+// === impl Entry ===
+
+impl hyper::service::Service<Request<Incoming>> for Entry {
+    type Response = Response<Served<ResponseBody<UpstreamBody>>>;
+    type Error = Infallible;
+    type Future = Answering;
+
+    fn call(&self, request: Request<Incoming>) -> Answering {
+        let in_service = InService::new(self.activity.clone());
+        let version = request.version();
+        let way = match check(&request) {
+            Ok(()) => Way::Stack { future: self.enter(request) },
+            Err(problem) => Way::Refused { response: Some(refuse(problem, version)) },
+        };
+        Answering { way, request: Some(in_service), version, activity: self.activity.clone() }
+    }
+}
+
+impl Entry {
+    fn enter(&self, mut request: Request<Incoming>) -> Inner {
+        let stack = self.stack.load();
+        let Stack { service, forwarded, needs_client_ip, routes, .. } = &*stack;
+        if request.headers().contains_key(header::UPGRADE) {
+            self.offer_upgrade(&mut request, routes);
+        }
+        forward::prepare(&mut request, &self.peer, *forwarded);
+        if *needs_client_ip {
+            request.extensions_mut().insert(ClientIp(self.peer.ip));
+        }
+        let request = request.map(|body| ClientBody::new(body, self.activity.clone()));
+        // The service is always ready.
+        service.clone().call(request)
+    }
+
+    /// Only a request that is passed on unprotected may become a tunnel.
+    fn offer_upgrade(&self, request: &mut Request<Incoming>, routes: &semel_http::Routes) {
+        let route = routes.find(request.method(), request.uri().path());
+        let is_passed = route.passes(request.method());
+        if is_passed && request.version() == Version::HTTP_11 && Upgrade::wanted(request) {
+            let client = hyper::upgrade::on(&mut *request);
+            request.extensions_mut().insert(Upgrade { client, closing: self.closing.clone() });
+        }
+    }
+}
+
+/// Refuses what cannot be passed on without doubt.
+fn check<B>(request: &Request<B>) -> Result<(), Problem> {
+    let refuse = |detail: &str| Err(Problem::new(Code::RequestRefused, detail));
+    if request.method() == Method::CONNECT {
+        return refuse("CONNECT is not served here");
+    }
+    if !is_target(request.method(), request.uri()) {
+        return refuse("the target of the request is neither a path nor a URL");
+    }
+    let mut hosts = request.headers().get_all(header::HOST).iter();
+    let (first, second) = (hosts.next(), hosts.next());
+    if second.is_some() {
+        return refuse("the header field Host comes more than once");
+    }
+    if request.version() == Version::HTTP_11 && first.is_none() {
+        return refuse("the header field Host is missing");
+    }
+    if first.is_some_and(|host| !host.is_empty() && !host.to_str().is_ok_and(is_host)) {
+        return refuse("the header field Host is not a host");
+    }
+    let mut codings = request.headers().get_all(header::TRANSFER_ENCODING).iter();
+    let (first, second) = (codings.next(), codings.next());
+    let is_chunked = |coding: &HeaderValue| coding.as_bytes().eq_ignore_ascii_case(b"chunked");
+    if second.is_some() || first.is_some_and(|coding| !is_chunked(coding)) {
+        return refuse("the only transfer coding that is understood is chunked");
+    }
+    Ok(())
+}
+
+/// Is it a path, a URL, or the `*` of OPTIONS? Not what a CONNECT would have.
+fn is_target(method: &Method, uri: &Uri) -> bool {
+    let has_right_host = uri.authority().is_none_or(|authority| is_host(authority.as_str()));
+    let is_star = uri.path() == "*";
+    let is_authority = uri.scheme().is_none() && uri.authority().is_some();
+    has_right_host && !is_authority && (!is_star || method == Method::OPTIONS)
+}
+
+/// A host, perhaps with a port, but without a user.
+fn is_host(text: &str) -> bool {
+    let Ok(authority) = text.parse::<Authority>() else { return false };
+    let is_port = |rest: &str| matches!(rest, "" | ":") || authority.port_u16().is_some();
+    text.strip_prefix(authority.host()).is_some_and(is_port)
+}
+
+fn refuse(problem: Problem, version: Version) -> Response<ResponseBody<UpstreamBody>> {
+    let mut response = problem.into_response();
+    close(&mut response, version);
+    response
+}
+
+/// Ends the connection after this response. HTTP/2 needs no such thing.
+fn close<B>(response: &mut Response<B>, version: Version) {
+    if version <= Version::HTTP_11 {
+        response.headers_mut().insert(header::CONNECTION, HeaderValue::from_static("close"));
+    }
+}
+
+// === impl Answering ===
+
+impl Future for Answering {
+    type Output = Result<Response<Served<ResponseBody<UpstreamBody>>>, Infallible>;
+
+    fn poll(self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Self::Output> {
+        let this = self.project();
+        let mut response = match this.way.project() {
+            WayProjection::Stack { future } => ready!(future.poll(context))?,
+            WayProjection::Refused { response } => {
+                response.take().unwrap_or_else(|| Response::new(ResponseBody::from(Bytes::new())))
+            }
+        };
+        // hyper may take a request for trailers of the one before it, where lines end in LF alone.
+        if this.activity.had_trailers() {
+            close(&mut response, *this.version);
+        }
+        // An answer that ends the connection may leave a body unread behind it.
+        if response.headers().contains_key(header::CONNECTION) && response.status() != 101 {
+            this.activity.linger();
+        }
+        let request = this.request.take().unwrap_or_else(|| InService::new(this.activity.clone()));
+        Poll::Ready(Ok(response.map(|body| Served::new(body, request))))
+    }
+}
