@@ -14,7 +14,7 @@ pin_project! {
         read: Read,
         #[pin]
         rest: Rest<B>,
-        tap: Option<Tap>,
+        tap: Option<Box<Tap>>,
     }
 }
 
@@ -25,7 +25,7 @@ pin_project! {
         read: Read,
         #[pin]
         rest: Rest<B>,
-        tap: Option<Tap>,
+        tap: Option<Box<Tap>>,
     }
 }
 
@@ -46,7 +46,8 @@ pin_project! {
 #[derive(Debug, Default)]
 pub(crate) struct Read {
     data: VecDeque<Bytes>,
-    trailers: Option<HeaderMap>,
+    /// Boxed, as most bodies have none and all are moved about.
+    trailers: Option<Box<HeaderMap>>,
 }
 
 /// Looks at a body that is passed on, without holding it up.
@@ -128,7 +129,7 @@ impl Read {
     }
 
     pub(crate) fn trailers(&self) -> Option<&HeaderMap> {
-        self.trailers.as_ref()
+        self.trailers.as_deref()
     }
 
     /// All data in one piece. Copies only what came in several.
@@ -156,7 +157,7 @@ impl Read {
     fn next(&mut self) -> Option<Frame<Bytes>> {
         match self.data.pop_front() {
             Some(data) => Some(Frame::data(data)),
-            None => self.trailers.take().map(Frame::trailers),
+            None => self.trailers.take().map(|trailers| Frame::trailers(*trailers)),
         }
     }
 }
@@ -246,7 +247,7 @@ impl<B: Body> RequestBody<B> {
         if body.is_end_stream() {
             tap.look(|seen| Seen::Whole(seen.whole()));
         }
-        Self { read: Read::default(), rest: Rest::All { body }, tap: Some(tap) }
+        Self { read: Read::default(), rest: Rest::All { body }, tap: Some(Box::new(tap)) }
     }
 }
 
