@@ -189,7 +189,9 @@ impl Stack {
         };
         let proxy = Proxy { shared: Arc::new(shared) };
         let routes = config.routes.clone();
-        let layer = SemelLayer::new(engine.clone(), routes.clone()).namespace(&config.namespace);
+        let layer = SemelLayer::new(engine.clone(), routes.clone())
+            .namespace(&config.namespace)
+            .max_buffered(limits.max_buffered);
         Ok(Self {
             service: layer.layer(proxy),
             forwarded: config.forwarded,

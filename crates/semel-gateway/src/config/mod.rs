@@ -181,6 +181,8 @@ pub struct Limits {
     pub max_executions: usize,
     /// Duplicates that wait for an outcome at once.
     pub max_waiters: usize,
+    /// Bytes of bodies held at once.
+    pub max_buffered: u64,
     /// Memory for settled records; 0 means none are kept there.
     pub cache_bytes: u64,
 }

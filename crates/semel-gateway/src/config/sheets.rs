@@ -109,6 +109,7 @@ fn limits(sheet: &Sheet) -> Limits {
         shutdown_timeout: sheet.time("shutdown_timeout"),
         max_executions: sheet.count("max_executions"),
         max_waiters: sheet.count("max_waiters"),
+        max_buffered: sheet.number("max_buffered"),
         cache_bytes: sheet.number("cache_bytes"),
     }
 }

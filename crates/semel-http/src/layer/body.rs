@@ -7,6 +7,8 @@ use http::HeaderMap;
 use http_body::{Body, Frame, SizeHint};
 use pin_project_lite::pin_project;
 
+use super::room::Taken;
+
 pin_project! {
     /// The body of a request as the inner service gets it: passed on as it comes, or read before.
     #[derive(Debug)]
@@ -48,6 +50,8 @@ pub(crate) struct Read {
     data: VecDeque<Bytes>,
     /// Boxed, as most bodies have none and all are moved about.
     trailers: Option<Box<HeaderMap>>,
+    /// Held for its drop, as long as the data may be.
+    taken: Option<Taken>,
 }
 
 /// Looks at a body that is passed on, without holding it up.
@@ -118,6 +122,12 @@ impl std::fmt::Debug for Tap {
 // === impl Read ===
 
 impl Read {
+    /// The same, taking up room.
+    pub(crate) fn taking(mut self, taken: Taken) -> Self {
+        self.taken = Some(taken);
+        self
+    }
+
     pub(crate) fn push(&mut self, data: Bytes) {
         if !data.is_empty() {
             self.data.push_back(data);

@@ -2,6 +2,7 @@
 
 use std::future::poll_fn;
 use std::sync::Arc;
+use std::time::SystemTime;
 
 use bytes::Bytes;
 use http::header::{self, HeaderMap, HeaderValue};
@@ -14,6 +15,7 @@ use tokio::time::Instant;
 use tower_service::Service;
 
 use super::reading::{Reading, read};
+use super::room::Room;
 use super::{BoxError, RequestBody, ResponseBody};
 use crate::fingerprint::is_json;
 use crate::headers;
@@ -49,6 +51,7 @@ pub(crate) struct Job<I, B, R, E> {
     pub(crate) inner: I,
     pub(crate) request: Request<RequestBody<B>>,
     pub(crate) route: Arc<Route>,
+    pub(crate) room: Arc<Room>,
     /// Where the client may still wait.
     pub(crate) report: oneshot::Sender<Live<R, E>>,
 }
@@ -63,7 +66,7 @@ where
     /// Calls the inner service and says how it ended. The reply for the client goes aside: it need
     /// not be the stored one, which may be a mere tombstone.
     pub(crate) async fn execute(self, execution: Execution) -> Outcome {
-        let Self { inner, mut request, route, report } = self;
+        let Self { inner, mut request, route, room, report } = self;
         if let Some(fence) = execution.fence() {
             request
                 .headers_mut()
@@ -76,7 +79,7 @@ where
             Ok(mut inner) => match inner.call(request).await {
                 Err(error) => (Outcome::Unknown(Reply::default()), Err(error)),
                 Ok(response) => {
-                    let (outcome, response) = keep(response, route.policy()).await;
+                    let (outcome, response) = keep(response, route.policy(), &room).await;
                     (outcome, Ok(response))
                 }
             },
@@ -108,6 +111,7 @@ where
 async fn keep<R>(
     response: Response<R>,
     policy: &RoutePolicy,
+    room: &Arc<Room>,
 ) -> (Outcome, Response<ResponseBody<R>>)
 where
     R: Body<Data = Bytes, Error: Into<BoxError>> + Send + 'static,
@@ -124,14 +128,15 @@ where
         OutcomeKind::Completed => Outcome::Completed,
         OutcomeKind::Failed => Outcome::Failed,
     };
-    match read(body, policy.max_reply_body, None).await {
+    stamp(&mut parts.headers);
+    match read(body, policy.max_reply_body, None, room).await {
         Reading::Whole(mut read) => {
             let body = read.whole();
             let reply = stored(&parts, &StoredBody::Kept(body), read.trailers(), policy);
             (settled(reply), Response::from_parts(parts, ResponseBody::read(read)))
         }
         // Done, but too large to keep: never executed again (trap 6).
-        Reading::TooLarge(read, rest) => {
+        Reading::TooLarge(read, rest) | Reading::NoRoom(read, rest) => {
             let reply = stored(&parts, &StoredBody::Omitted, None, policy);
             (settled(reply), Response::from_parts(parts, ResponseBody::partly(read, rest)))
         }
@@ -144,6 +149,17 @@ where
             let detail = "the upstream took too long in the middle of its reply";
             broken_off(Code::UpstreamTimeout, detail)
         }
+    }
+}
+
+/// Gives the reply its date. A server that sends it would, and then each replay would have another
+/// (I4).
+#[expect(clippy::disallowed_methods, reason = "a date for people to read, which decides nothing")]
+fn stamp(headers: &mut HeaderMap) {
+    if !headers.contains_key(header::DATE)
+        && let Ok(date) = HeaderValue::try_from(httpdate::fmt_http_date(SystemTime::now()))
+    {
+        headers.insert(header::DATE, date);
     }
 }
 

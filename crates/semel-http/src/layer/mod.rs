@@ -6,6 +6,7 @@ mod execute;
 mod future;
 mod protect;
 mod reading;
+mod room;
 mod shadow;
 
 pub use body::{RequestBody, ResponseBody};
@@ -25,6 +26,7 @@ use semel_store::Store;
 use tower_layer::Layer;
 use tower_service::Service;
 
+use self::room::Room;
 use crate::extract::{key_in_headers, looks_into_body};
 use crate::headers;
 use crate::policy::{Mode, Need};
@@ -99,7 +101,11 @@ pub(crate) struct Shared<S> {
     engine: Engine<S>,
     routes: Routes,
     namespace: Box<str>,
+    room: Arc<Room>,
 }
+
+/// How much of bodies is held by default.
+const BUFFERED_MAX: u64 = 256 << 20;
 
 /// Any error that a body may have.
 pub(crate) type BoxError = Box<dyn Error + Send + Sync>;
@@ -109,14 +115,31 @@ pub(crate) type BoxError = Box<dyn Error + Send + Sync>;
 impl<S: Store> SemelLayer<S> {
     /// A layer over an engine, for these routes.
     pub fn new(engine: Engine<S>, routes: Routes) -> Self {
-        Self { shared: Arc::new(Shared { engine, routes, namespace: "http".into() }) }
+        let room = Room::new(BUFFERED_MAX);
+        Self { shared: Arc::new(Shared { engine, routes, namespace: "http".into(), room }) }
     }
 
     /// The same with a namespace of its own: applications that share a store do not share records.
     #[must_use]
     pub fn namespace(self, namespace: &str) -> Self {
-        let (engine, routes) = (self.shared.engine.clone(), self.shared.routes.clone());
-        Self { shared: Arc::new(Shared { engine, routes, namespace: namespace.into() }) }
+        self.with(|shared| shared.namespace = namespace.into())
+    }
+
+    /// The same holding at most so many bytes of bodies at once, over all requests: 256 MiB unless
+    /// said otherwise. A request beyond that is refused, and a reply beyond it is passed on without
+    /// its body being kept.
+    #[must_use]
+    pub fn max_buffered(self, bytes: u64) -> Self {
+        self.with(|shared| shared.room = Room::new(bytes))
+    }
+
+    fn with(self, change: impl FnOnce(&mut Shared<S>)) -> Self {
+        let Shared { engine, routes, namespace, room } = &*self.shared;
+        let (engine, routes) = (engine.clone(), routes.clone());
+        let mut shared =
+            Shared { engine, routes, namespace: namespace.clone(), room: room.clone() };
+        change(&mut shared);
+        Self { shared: Arc::new(shared) }
     }
 }
 

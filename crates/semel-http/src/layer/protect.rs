@@ -91,7 +91,8 @@ where
         let Ready { request, id, fingerprint } = ready;
         let attempt = shared.engine.attempt(id, fingerprint);
         let (report, live) = oneshot::channel();
-        let job = Job { inner, request, route: route.clone(), report };
+        let room = shared.room.clone();
+        let job = Job { inner, request, route: route.clone(), room, report };
         let policy = &route.policy().core;
         let answer = shared.engine.once(attempt, policy, |execution| job.execute(execution)).await;
         let answered = Answered { route, id, began, version };
@@ -124,7 +125,7 @@ where
         Err(refused) => return Err(refused.drain(route, &parts.headers, body).await),
     };
     let limit = policy.max_request_body;
-    let mut body = match read(body, limit, Some(policy.request_body_timeout)).await {
+    let mut body = match read(body, limit, Some(policy.request_body_timeout), &shared.room).await {
         Reading::Whole(body) => body,
         // It might have had a key further on, but it need not.
         Reading::TooLarge(start, rest) if need == Need::Optional && key == Ok(None) => {
@@ -136,6 +137,7 @@ where
         Reading::TooLarge(..) => return Err(Refused::too_large(limit)),
         Reading::Broken(_) => return Err(Refused::broken()),
         Reading::Late => return Err(Refused::late()),
+        Reading::NoRoom(..) => return Err(Refused::no_room()),
     };
     let bytes = body.whole();
     let in_headers = matches!(key, Ok(Some(_)));
@@ -208,6 +210,13 @@ impl Refused {
     fn late() -> Self {
         let detail = "the body took too long to arrive; nothing was executed";
         Self::new(Decided::BodyBroken, Code::RequestTimeout, detail)
+    }
+
+    fn no_room() -> Self {
+        let detail = "too many bodies are being received; nothing was executed";
+        let mut refused = Self::new(Decided::Refused, Code::TooBusy, detail);
+        refused.problem = refused.problem.with_retry_after(1);
+        refused
     }
 
     /// The body was read to its end already.

@@ -1,6 +1,7 @@
 //! Reading bodies, within limits.
 
 use std::pin::{Pin, pin};
+use std::sync::Arc;
 use std::time::Duration;
 
 use bytes::Bytes;
@@ -10,6 +11,7 @@ use tokio::time::timeout;
 
 use super::BoxError;
 use super::body::Read;
+use super::room::Room;
 
 /// The error of a body that took too long. Bodies that give up on slow senders should fail with
 /// it, so that the answer can say so.
@@ -27,10 +29,17 @@ pub(crate) enum Reading<B> {
     Broken(BoxError),
     /// It took too long.
     Late,
+    /// Too much is held for others: what was read, and the rest.
+    NoRoom(Read, Pin<Box<B>>),
 }
 
 /// Reads a body of at most `max` bytes.
-pub(crate) async fn read<B>(body: B, max: u64, within: Option<Duration>) -> Reading<B>
+pub(crate) async fn read<B>(
+    body: B,
+    max: u64,
+    within: Option<Duration>,
+    room: &Arc<Room>,
+) -> Reading<B>
 where
     B: Body<Data = Bytes, Error: Into<BoxError>> + Send + 'static,
 {
@@ -41,8 +50,8 @@ where
         return Reading::Whole(Read::default());
     }
     match within {
-        Some(limit) => timeout(limit, collect(body, max)).await.unwrap_or(Reading::Late),
-        None => collect(body, max).await,
+        Some(limit) => timeout(limit, collect(body, max, room)).await.unwrap_or(Reading::Late),
+        None => collect(body, max, room).await,
     }
 }
 
@@ -70,13 +79,14 @@ where
     timeout(within, to_the_end).await.unwrap_or(false)
 }
 
-async fn collect<B>(body: B, max: u64) -> Reading<B>
+async fn collect<B>(body: B, max: u64, room: &Arc<Room>) -> Reading<B>
 where
     B: Body<Data = Bytes, Error: Into<BoxError>> + Send + 'static,
 {
     // Boxed, so that the rest of a body that is too large can be handed on.
     let mut body = Box::pin(body);
     let mut read = Read::default();
+    let mut taken = room.enter();
     let mut left = max;
     while let Some(frame) = body.frame().await {
         let frame = match frame {
@@ -85,11 +95,12 @@ where
         };
         match frame.into_data() {
             Ok(data) => {
-                let less = left.checked_sub(data.len() as u64);
+                let len = data.len() as u64;
                 read.push(data);
-                match less {
-                    Some(less) => left = less,
+                match left.checked_sub(len) {
                     None => return Reading::TooLarge(read, body),
+                    Some(_) if !taken.more(len) => return Reading::NoRoom(read, body),
+                    Some(less) => left = less,
                 }
             }
             Err(frame) => {
@@ -99,7 +110,7 @@ where
             }
         }
     }
-    Reading::Whole(read)
+    Reading::Whole(read.taking(taken))
 }
 
 fn broken<B>(error: BoxError) -> Reading<B> {

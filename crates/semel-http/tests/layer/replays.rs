@@ -192,3 +192,13 @@ async fn trailers_come_again() {
     assert_eq!(trailers.get_all("grpc-note").iter().collect::<Vec<_>>(), ["a", "b"]);
     assert_eq!(api.handler.runs(), 1);
 }
+
+/// A server stamps what has no date, and would stamp each replay anew (I4).
+#[tokio::test]
+async fn a_reply_without_a_date_gets_one_for_good() {
+    let api = Api::new(policy(), Handler::counting());
+    let first = api.send(charge("k", "100")).await;
+    let again = api.send(charge("k", "100")).await;
+    assert!(first.header("date").is_some());
+    assert_eq!(first.header("date"), again.header("date"));
+}

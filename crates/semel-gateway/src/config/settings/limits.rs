@@ -61,6 +61,12 @@ pub(super) const SETTINGS: &[Setting] = &[
     .or("10000")
     .at_start(),
     limit(
+        "max_buffered",
+        Kind::Size { min: "1MiB", max: "1024GiB" },
+        "Memory for the bodies of protected requests and their replies, all together.",
+    )
+    .or(r#""256MiB""#),
+    limit(
         "cache_bytes",
         Kind::Size { min: "0B", max: "1024GiB" },
         "Memory for settled records, so that replays need not ask the store; 0 turns it off.",
