@@ -1,10 +1,15 @@
 //! The command `semel`: one file per command.
 //!
-//! Exit codes: 0 fine, 1 failed, 2 wrong usage. Standard output is data, standard error is talk.
+//! Standard output is data, standard error is talk. How the program ends is in `exit`.
 
+mod check;
 mod completions;
+mod configuration;
 mod demo;
+mod exit;
+mod gateway;
 mod paint;
+mod signals;
 
 use std::process::ExitCode;
 
@@ -13,7 +18,7 @@ use clap::{Parser, Subcommand};
 /// Makes retries safe: a request that arrives many times takes effect once, and every retry gets
 /// the first answer back.
 #[derive(Parser)]
-#[command(name = "semel", version, propagate_version = true)]
+#[command(name = "semel", version, propagate_version = true, after_help = AFTER_HELP)]
 struct Arguments {
     #[command(subcommand)]
     command: Command,
@@ -21,22 +26,35 @@ struct Arguments {
 
 #[derive(Subcommand)]
 enum Command {
-    /// Shows what Semel does: charges, retries, duplicates and crashes on a durable store.
+    Gateway(gateway::Arguments),
+    Check(check::Arguments),
     Demo(demo::Arguments),
-    /// Prints a completion script for your shell.
     Completions(completions::Arguments),
 }
 
+const AFTER_HELP: &str = "\
+Start here:
+  semel demo                                         try it, with nothing else installed
+  semel gateway --upstream http://127.0.0.1:3000     protect an API on this machine
+
+Exit codes: 0 fine, 1 failed, 2 wrong usage or configuration.";
+
 fn main() -> ExitCode {
     let outcome = match Arguments::parse().command {
+        Command::Gateway(arguments) => gateway::run(&arguments),
+        Command::Check(arguments) => check::run(&arguments),
         Command::Demo(arguments) => demo::run(&arguments),
         Command::Completions(arguments) => completions::run(&arguments),
     };
-    match outcome {
-        Ok(()) => ExitCode::SUCCESS,
-        Err(error) => {
-            eprintln!("semel: {error:#}");
-            ExitCode::FAILURE
-        }
+    exit::code(outcome)
+}
+
+#[cfg(test)]
+mod tests {
+    use clap::CommandFactory as _;
+
+    #[test]
+    fn the_arguments_go_together() {
+        super::Arguments::command().debug_assert();
     }
 }

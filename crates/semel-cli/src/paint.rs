@@ -13,8 +13,7 @@ pub(crate) struct Paint {
 impl Paint {
     /// Colour on a terminal, unless `NO_COLOR` is set.
     pub(crate) fn for_stdout() -> Self {
-        let refused = std::env::var_os("NO_COLOR").is_some_and(|value| !value.is_empty());
-        Self { colour: !refused && std::io::stdout().is_terminal() }
+        Self { colour: !is_refused() && std::io::stdout().is_terminal() }
     }
 
     pub(crate) fn bold(self, text: &str) -> String {
@@ -36,4 +35,9 @@ impl Paint {
     fn with(self, code: &str, text: &str) -> String {
         if self.colour { format!("\x1b[{code}m{text}\x1b[0m") } else { text.to_owned() }
     }
+}
+
+/// Does the user want no colour?
+pub(crate) fn is_refused() -> bool {
+    std::env::var_os("NO_COLOR").is_some_and(|value| !value.is_empty())
 }

@@ -1,0 +1,119 @@
+//! Where a configuration comes from: a file, the environment, the command line.
+
+use std::fs::File;
+use std::io::{self, Read as _};
+use std::path::{Path, PathBuf};
+
+use semel_gateway::config::{Config, Faults, Flags};
+
+/// The file that is read when no other is named.
+const DEFAULT_FILE: &str = "semel.toml";
+/// More than a configuration may have; what is longer is refused for its length.
+const BYTES_MAX: u64 = 2 << 20;
+
+/// What was said on the command line.
+#[derive(clap::Args)]
+pub(crate) struct Given {
+    /// The configuration file [default: ./semel.toml, if there is one]
+    #[arg(long, value_name = "FILE")]
+    config: Option<PathBuf>,
+    /// The address that clients connect to; port 0 takes a free one
+    #[arg(long, value_name = "ADDRESS")]
+    listen: Option<String>,
+    /// The address of /health, /ready and /metrics, or "off"
+    #[arg(long, value_name = "ADDRESS")]
+    admin: Option<String>,
+    /// The API behind the gateway
+    #[arg(long, value_name = "URL")]
+    upstream: Option<String>,
+    /// Where records are kept: embedded:DIR, or memory: for tests
+    #[arg(long, value_name = "STORE")]
+    store: Option<String>,
+}
+
+/// Reads the same configuration again and again.
+pub(crate) struct Sources {
+    file: Option<PathBuf>,
+    flags: Flags,
+}
+
+/// Why there is no configuration.
+pub(crate) enum Unusable {
+    /// Something in it is wrong.
+    Faults(Faults),
+    /// It cannot be read at all.
+    Unreadable(String),
+}
+
+// === impl Given ===
+
+impl Given {
+    /// Decides which file is read, once: a file that appears later changes nothing.
+    pub(crate) fn sources(&self) -> Sources {
+        let default = || Path::new(DEFAULT_FILE).exists().then(|| PathBuf::from(DEFAULT_FILE));
+        Sources {
+            file: self.config.clone().or_else(default),
+            flags: Flags {
+                listen: self.listen.clone(),
+                admin: self.admin.clone(),
+                upstream: self.upstream.clone(),
+                store: self.store.clone(),
+            },
+        }
+    }
+}
+
+// === impl Sources ===
+
+impl Sources {
+    /// Which file is read, for people.
+    pub(crate) fn named(&self) -> String {
+        match &self.file {
+            Some(path) => format!("semel: the configuration is {}", path.display()),
+            None => "semel: no configuration file; variables, flags and defaults are in effect"
+                .to_owned(),
+        }
+    }
+
+    pub(crate) fn load(&self) -> Result<Config, Unusable> {
+        let variables = variables().map_err(Unusable::Unreadable)?;
+        let Some(path) = &self.file else {
+            return Config::load(None, variables, &self.flags).map_err(Unusable::Faults);
+        };
+        let name = path.display().to_string();
+        let text = read(path).map_err(|error| {
+            let cure = "name a file that this user may read with --config";
+            Unusable::Unreadable(format!("{name}: cannot be read: {error}\n    cure: {cure}"))
+        })?;
+        Config::load(Some((&name, &text)), variables, &self.flags).map_err(Unusable::Faults)
+    }
+}
+
+// === impl Unusable ===
+
+impl std::fmt::Display for Unusable {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        match self {
+            Self::Faults(faults) => faults.fmt(f),
+            Self::Unreadable(what) => f.write_str(what),
+        }
+    }
+}
+
+fn read(path: &Path) -> io::Result<String> {
+    let mut text = String::new();
+    File::open(path)?.take(BYTES_MAX).read_to_string(&mut text)?;
+    Ok(text)
+}
+
+/// The variables that may be meant for us. Others need not even be text.
+fn variables() -> Result<Vec<(String, String)>, String> {
+    let ours = std::env::vars_os()
+        .filter_map(|(name, value)| Some((name.into_string().ok()?, value)))
+        .filter(|(name, _)| name.starts_with("SEMEL_"));
+    ours.map(|(name, value)| match value.into_string() {
+        Ok(value) => Ok((name, value)),
+        Err(_) => Err(format!("{name}: is not UTF-8\n    cure: set it to text, or unset it")),
+    })
+    .collect()
+}

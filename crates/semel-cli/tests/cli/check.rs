@@ -1,0 +1,100 @@
+use std::fs;
+use std::path::Path;
+
+use crate::support::{run, semel, text};
+
+const BAD: &str = "\
+upstream = \"http://127.0.0.1:3000\"
+lisen = \"127.0.0.1:1\"
+
+[policy]
+lease = \"soon\"
+";
+
+fn sample() -> String {
+    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../semel.toml");
+    fs::read_to_string(path).expect("the sample")
+}
+
+#[test]
+fn the_sample_is_fine_and_what_is_in_effect_is_printed() {
+    let directory = tempfile::tempdir().expect("a directory");
+    fs::write(directory.path().join("other.toml"), sample()).expect("a file");
+    let mut command = semel(directory.path(), &["check", "--config", "other.toml"]);
+    command.args(["--listen", "127.0.0.1:9"]).env("SEMEL_POLICY_LEASE", "7s");
+    let output = command.output().expect("the program runs");
+    let (out, err) = (text(&output.stdout), text(&output.stderr));
+    assert_eq!(output.status.code(), Some(0), "{err}");
+    assert_eq!(err, "semel: the configuration is other.toml\n");
+    let row = |name: &str, value: &str, origin: &str| {
+        let fits = |line: &str| {
+            line.split_whitespace().next() == Some(name)
+                && line.contains(value)
+                && line.ends_with(origin)
+        };
+        assert!(out.lines().any(fits), "{name} {value} {origin} in\n{out}");
+    };
+    row("listen", "127.0.0.1:9", "--listen");
+    row("lease", "7s", "SEMEL_POLICY_LEASE");
+    row("lease", "7s", "inherited from [policy], SEMEL_POLICY_LEASE");
+    row("on_abandoned", "hold", "preset payments");
+    assert!(out.contains("\nroute POST /v1/charges\n"), "{out}");
+}
+
+#[test]
+fn the_file_of_the_directory_is_read_unless_another_is_named() {
+    let directory = tempfile::tempdir().expect("a directory");
+    let check = |arguments: &[&str]| {
+        let output = semel(directory.path(), arguments).output().expect("the program runs");
+        (output.status.code(), text(&output.stderr))
+    };
+    let (code, err) = check(&["check", "--upstream", "http://127.0.0.1:1"]);
+    assert_eq!(code, Some(0), "{err}");
+    assert!(err.contains("no configuration file"), "{err}");
+    fs::write(directory.path().join("semel.toml"), BAD).expect("a file");
+    fs::write(directory.path().join("good.toml"), sample()).expect("a file");
+    let (code, err) = check(&["check"]);
+    assert_eq!(code, Some(2), "{err}");
+    assert!(err.starts_with("semel: the configuration is semel.toml\n"), "{err}");
+    let (code, err) = check(&["check", "--config", "good.toml"]);
+    assert_eq!(code, Some(0), "{err}");
+}
+
+#[test]
+fn all_faults_are_told_at_once_and_nothing_is_touched() {
+    let directory = tempfile::tempdir().expect("a directory");
+    fs::write(directory.path().join("bad.toml"), BAD).expect("a file");
+    for command in ["check", "gateway"] {
+        let arguments = [command, "--config", "bad.toml", "--store", "redis:x"];
+        let output = semel(directory.path(), &arguments).output().expect("the program runs");
+        let err = text(&output.stderr);
+        assert_eq!(output.status.code(), Some(2), "{err}");
+        assert_eq!(text(&output.stdout), "");
+        for part in
+            ["bad.toml:2:1: `lisen`", "cure: did you mean `listen`?", "bad.toml:5:", "--store"]
+        {
+            assert!(err.contains(part), "{part} in\n{err}");
+        }
+    }
+    let files = fs::read_dir(directory.path()).expect("a directory").count();
+    assert_eq!(files, 1, "only the configuration is there");
+}
+
+#[test]
+fn a_file_that_cannot_be_read_exits_with_2() {
+    for command in ["check", "gateway"] {
+        let output = run(&[command, "--config", "missing.toml"]);
+        let err = text(&output.stderr);
+        assert_eq!(output.status.code(), Some(2), "{err}");
+        assert!(err.contains("missing.toml: cannot be read") && err.contains("cure:"), "{err}");
+    }
+}
+
+#[test]
+fn the_schema_is_json_and_needs_no_configuration() {
+    let output = run(&["check", "--schema"]);
+    assert_eq!(output.status.code(), Some(0));
+    assert_eq!(text(&output.stderr), "");
+    let schema: serde_json::Value = serde_json::from_slice(&output.stdout).expect("JSON");
+    assert!(schema["properties"]["upstream"].is_object());
+}

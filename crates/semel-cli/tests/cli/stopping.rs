@@ -1,0 +1,60 @@
+use std::thread;
+
+use rustix::process::Signal;
+
+use crate::support::{Gateway, Upstream, eventually, get, post};
+
+fn draining(gateway: &Gateway) {
+    eventually("draining", || (gateway.ready() == Some(503)).then_some(()));
+}
+
+#[test]
+fn a_request_that_runs_is_answered_before_the_end() {
+    for signal in [Signal::TERM, Signal::INT] {
+        let upstream = Upstream::held();
+        let mut gateway = Gateway::start(upstream.address, &[], &[]);
+        let listen = gateway.listen;
+        let client = thread::spawn(move || post(listen, "/orders", Some("slow")));
+        upstream.arrival();
+        gateway.process.signal(signal);
+        draining(&gateway);
+        assert!(get(gateway.listen, "/").is_err(), "nobody is let in any more");
+        upstream.let_go();
+        let response = client.join().expect("a client").expect("an answer");
+        assert_eq!(response.status, 201, "{response:?}");
+        assert_eq!(gateway.process.exit_code(), Some(0));
+        assert!(gateway.process.err.all().contains("everything was answered"));
+    }
+}
+
+#[test]
+fn what_takes_too_long_is_cut_off_and_told() {
+    let upstream = Upstream::held();
+    let limit = [("SEMEL_LIMITS_SHUTDOWN_TIMEOUT", "100ms")];
+    let mut gateway = Gateway::start(upstream.address, &[], &limit);
+    let listen = gateway.listen;
+    let client = thread::spawn(move || post(listen, "/orders", Some("slow")));
+    upstream.arrival();
+    gateway.process.signal(Signal::TERM);
+    assert_eq!(gateway.process.exit_code(), Some(1));
+    let said = gateway.process.err.all();
+    assert!(said.contains("WARN") && said.contains("this much was cut off"), "{said}");
+    // Its client learns of it, one way or another.
+    drop(client.join().expect("a client"));
+}
+
+#[test]
+fn a_second_signal_ends_at_once() {
+    let upstream = Upstream::held();
+    let mut gateway = Gateway::start(upstream.address, &[], &[]);
+    let listen = gateway.listen;
+    let client = thread::spawn(move || post(listen, "/orders", Some("slow")));
+    upstream.arrival();
+    gateway.process.signal(Signal::TERM);
+    draining(&gateway);
+    gateway.process.signal(Signal::INT);
+    assert_eq!(gateway.process.exit_code(), Some(1));
+    let said = gateway.process.err.all();
+    assert!(said.contains("stopped at once") && said.contains("SIGINT"), "{said}");
+    drop(client.join().expect("a client"));
+}

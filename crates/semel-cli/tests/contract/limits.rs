@@ -1,0 +1,101 @@
+//! Limits, and clear errors beyond them. Trap 25, I10.
+
+use crate::support::{Call, Gate, Gateway, Reply, Setup, Upstream, eventually};
+
+fn held() -> (Gate, Upstream) {
+    let gate = Gate::new();
+    let inside = gate.clone();
+    let upstream = Upstream::with(move |_| {
+        inside.pass();
+        Reply::created("{}")
+    });
+    (gate, upstream)
+}
+
+fn wait_for_waiters(gateway: &Gateway, count: f64) {
+    eventually("so many wait", || {
+        (gateway.metrics().find("semel_waiters", &[]) == Some(count)).then_some(())
+    });
+}
+
+/// `max_waiters`: one more is answered as if there were no waiting.
+#[test]
+fn one_waiter_too_many_does_not_wait() {
+    let (gate, upstream) = held();
+    let gateway =
+        Setup::before(&upstream).policy("in_flight = \"wait\"").limits("max_waiters = 2").start();
+    let first = Call::charge("k").begin(&gateway);
+    gate.wait_for(1);
+    let waiting = [Call::charge("k").begin(&gateway), Call::charge("k").begin(&gateway)];
+    wait_for_waiters(&gateway, 2.0);
+    let answer = Call::charge("k").send(&gateway);
+    answer.assert_problem(409, "request_in_progress", true);
+    assert!(answer.retry_after().is_some());
+    gate.open();
+    assert_eq!(first.answer().status, 201);
+    for waiting in waiting {
+        assert!(waiting.answer().is_replay());
+    }
+}
+
+/// `max_executions`: one more is refused before it claims anything.
+#[test]
+fn one_execution_too_many_is_refused() {
+    let (gate, upstream) = held();
+    let gateway = Setup::before(&upstream).limits("max_executions = 2").start();
+    let running = [Call::charge("k-1").begin(&gateway), Call::charge("k-2").begin(&gateway)];
+    gate.wait_for(2);
+    let answer = Call::charge("k-3").send(&gateway);
+    answer.assert_problem(503, "too_busy", true);
+    assert!(answer.retry_after().is_some());
+    // What needs no protection is not held up by it.
+    gate.open();
+    for running in running {
+        assert_eq!(running.answer().status, 201);
+    }
+    eventually("there is a place again", || {
+        (Call::charge("k-3").send(&gateway).status == 201).then_some(())
+    });
+    assert_eq!(upstream.executions("k-3"), 1);
+}
+
+/// `max_connections`: one more is told so, whether it has said anything yet or not.
+#[test]
+fn one_connection_too_many_is_turned_away() {
+    let (gate, upstream) = held();
+    let gateway = Setup::before(&upstream).limits("max_connections = 1").start();
+    let running = Call::charge("k-1").begin(&gateway);
+    gate.wait_for(1);
+    for turned_away in [Call::silence(&gateway), Call::charge("k-2").begin(&gateway)] {
+        let answer = turned_away.answer();
+        answer.assert_problem(503, "too_busy", true);
+        assert!(answer.retry_after().is_some());
+    }
+    gate.open();
+    assert_eq!(running.answer().status, 201);
+    assert_eq!(upstream.count(), 1);
+}
+
+/// Metrics do not grow with what clients send: no path, key or client is ever a label.
+#[test]
+fn metrics_do_not_grow_with_the_requests() {
+    let upstream = Upstream::start();
+    let gateway = Setup::before(&upstream).memory().route("POST /orders/{id}", "").start();
+    let lines = || gateway.ask("/metrics").text().lines().count();
+    let call = |number: usize| {
+        let path = if number.is_multiple_of(2) {
+            format!("/orders/{number}")
+        } else {
+            format!("/{number}")
+        };
+        Call::new("POST", &path).key(&format!("k-{number}")).from(&format!("Bearer {number}"))
+    };
+    for number in 0..2 {
+        assert_eq!(call(number).send(&gateway).status, 201);
+    }
+    let before = lines();
+    for number in 2..60 {
+        assert_eq!(call(number).send(&gateway).status, 201);
+    }
+    assert_eq!(lines(), before);
+}

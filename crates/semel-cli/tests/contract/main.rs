@@ -1,0 +1,33 @@
+//! The HTTP contract (DESIGN.md, section 4) of the real binary, over real sockets and a real store.
+//!
+//! Every row of the contract's table, every row of "what a crash means", and every trap that HTTP
+//! touches has a test here; their comments name the row, the trap or the invariant.
+
+mod abandoned;
+mod admin;
+mod concurrency;
+mod cookies;
+mod crashes;
+mod drain;
+mod fingerprints;
+mod forwarding;
+mod hang_ups;
+mod in_flight;
+mod isolation;
+mod keys;
+mod limits;
+mod logs;
+mod methods;
+mod mismatches;
+mod outcomes;
+mod refusals;
+mod reload;
+mod replays;
+mod reply_sizes;
+mod retention;
+mod scopes;
+mod shadow;
+mod store_loss;
+mod streaming;
+mod support;
+mod upstream_failures;
