@@ -66,9 +66,13 @@ pub(crate) fn clean(headers: &mut HeaderMap) {
 }
 
 fn replace_forwarded(headers: &mut HeaderMap, peer: &Peer, host: Option<HeaderValue>) {
-    headers.remove(header::FORWARDED);
-    headers.remove(X_FORWARDED_PORT);
-    headers.remove(X_REAL_IP);
+    // Few clients send them: looking at the names that are there is cheaper than asking for each.
+    let claims =
+        |name: &HeaderName| [header::FORWARDED, X_FORWARDED_PORT, X_REAL_IP].contains(name);
+    let claimed: Vec<HeaderName> = headers.keys().filter(|name| claims(name)).cloned().collect();
+    for name in &claimed {
+        headers.remove(name);
+    }
     headers.insert(X_FORWARDED_FOR, peer.for_value.clone());
     headers.insert(X_FORWARDED_PROTO, peer.proto.clone());
     match host {

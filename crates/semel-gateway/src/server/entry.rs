@@ -6,7 +6,6 @@ use std::sync::Arc;
 use std::task::{Context, Poll, ready};
 
 use bytes::Bytes;
-use http::uri::Authority;
 use http::{HeaderValue, Method, Request, Response, Uri, Version, header};
 use hyper::body::Incoming;
 use pin_project_lite::pin_project;
@@ -117,7 +116,7 @@ fn check<B>(request: &Request<B>) -> Result<(), Problem> {
     if request.version() == Version::HTTP_11 && first.is_none() {
         return refuse("the header field Host is missing");
     }
-    if first.is_some_and(|host| !host.is_empty() && !host.to_str().is_ok_and(is_host)) {
+    if first.is_some_and(|host| !host.is_empty() && !is_host(host.as_bytes())) {
         return refuse("the header field Host is not a host");
     }
     let mut codings = request.headers().get_all(header::TRANSFER_ENCODING).iter();
@@ -131,17 +130,31 @@ fn check<B>(request: &Request<B>) -> Result<(), Problem> {
 
 /// Is it a path, a URL, or the `*` of OPTIONS? Not what a CONNECT would have.
 fn is_target(method: &Method, uri: &Uri) -> bool {
-    let has_right_host = uri.authority().is_none_or(|authority| is_host(authority.as_str()));
+    let has_right_host =
+        uri.authority().is_none_or(|authority| is_host(authority.as_str().as_bytes()));
     let is_star = uri.path() == "*";
     let is_authority = uri.scheme().is_none() && uri.authority().is_some();
     has_right_host && !is_authority && (!is_star || method == Method::OPTIONS)
 }
 
-/// A host, perhaps with a port, but without a user.
-fn is_host(text: &str) -> bool {
-    let Ok(authority) = text.parse::<Authority>() else { return false };
-    let is_port = |rest: &str| matches!(rest, "" | ":") || authority.port_u16().is_some();
-    text.strip_prefix(authority.host()).is_some_and(is_port)
+/// Could it be a name or an address, with or without a port, and without a user? What else it may be is the upstream's
+/// to say; what two servers could read in two ways is not passed on.
+fn is_host(host: &[u8]) -> bool {
+    let (name, port) = match host {
+        [b'[', rest @ ..] => match rest.iter().position(|byte| *byte == b']') {
+            Some(end) => (&rest[..end], &rest[end + 1..]),
+            None => return false,
+        },
+        host => {
+            let end = host.iter().position(|byte| *byte == b':').unwrap_or(host.len());
+            host.split_at(end)
+        }
+    };
+    let is_name = |byte: &u8| byte.is_ascii_alphanumeric() || b"-._~%!$&'()*+,;=:".contains(byte);
+    let is_port = matches!(port, [] | [b':', ..])
+        && port.len() <= 6
+        && port.iter().skip(1).all(u8::is_ascii_digit);
+    !name.is_empty() && name.iter().all(is_name) && is_port
 }
 
 fn refuse(problem: Problem, version: Version) -> Response<ResponseBody<UpstreamBody>> {
@@ -180,5 +193,22 @@ impl Future for Answering {
         }
         let request = this.request.take().unwrap_or_else(|| InService::new(this.activity.clone()));
         Poll::Ready(Ok(response.map(|body| Served::new(body, request))))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn hosts_are_told_from_what_is_none() {
+        for host in ["a", "shop.example:8080", "127.0.0.1", "[::1]:80", "[::1]", "a:"] {
+            assert!(is_host(host.as_bytes()), "{host}");
+        }
+        for host in [
+            "", ":80", "a b", "a/b", "user@a", "a:b", "a:80:90", "[::1", "[::1]x", "a\\b", "\u{e9}",
+        ] {
+            assert!(!is_host(host.as_bytes()), "{host}");
+        }
     }
 }
