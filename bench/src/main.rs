@@ -5,6 +5,7 @@
 
 mod embedded;
 mod figures;
+mod gateway;
 mod rawlog;
 
 use std::path::PathBuf;
@@ -23,6 +24,8 @@ struct Arguments {
 enum Command {
     /// The embedded store against a raw, group-committed append log on the same disk.
     Embedded(embedded::Arguments),
+    /// The gateway against nginx as a plain reverse proxy, and what protection adds.
+    Gateway(gateway::Arguments),
     /// Fills a store and waits to be killed; started by `embedded`.
     #[command(hide = true)]
     Fill {
@@ -39,11 +42,16 @@ enum Command {
         /// How many records are in it.
         records: u64,
     },
+    /// An API that answers at once; started by `gateway`.
+    #[command(hide = true)]
+    Upstream,
 }
 
 fn main() -> anyhow::Result<()> {
     match Arguments::parse().command {
         Command::Embedded(arguments) => embedded::run(&arguments),
+        Command::Gateway(arguments) => gateway::run(&arguments),
+        Command::Upstream => gateway::upstream::serve(),
         Command::Fill { path, records } => embedded::fill::run(&path, records),
         Command::Probe { path, records } => embedded::probe::run(&path, records),
     }

@@ -2,7 +2,14 @@
 //! retry gets the first answer back.
 //!
 //! This crate is the way in for Rust services: it gathers the protocol ([`core`]), the stores
-//! ([`store`], and `embedded` behind the feature of that name) and the [`Engine`] that drives them.
+//! ([`store`]) and the [`Engine`] that drives them. Two features add to it:
+//!
+//! | feature | module | what |
+//! |---|---|---|
+//! | `embedded` | `embedded` | the durable store in a directory |
+//! | `http` | `http` | the HTTP contract, and a tower layer for axum, hyper and tonic |
+//!
+//! # Around a piece of work
 //!
 //! ```
 //! use semel::core::{Fingerprint, Key, Outcome, Policy, RecordId, Reply, Scope};
@@ -32,9 +39,34 @@
 //! # Ok(())
 //! # }
 //! ```
+//!
+//! # Around an HTTP service
+//!
+//! A whole service is in `examples/axum-charges`.
+//!
+//! ```
+//! use semel::Engine;
+//! use semel::http::{Preset, RoutePolicy, Routes, SemelLayer};
+//!
+//! # fn main() -> Result<(), Box<dyn std::error::Error>> {
+//! # let directory = tempfile::tempdir()?;
+//! # let path = directory.path().join("semel-data");
+//! let engine = Engine::new(semel::embedded::Options::new(path).open()?);
+//!
+//! let mut routes = Routes::new(RoutePolicy::default());
+//! let payments = RoutePolicy::builder().preset(Preset::Payments).build()?;
+//! routes.add("POST /v1/charges", payments)?;
+//!
+//! let layer = SemelLayer::new(engine, routes); // app.layer(layer)
+//! # drop(layer);
+//! # Ok(())
+//! # }
+//! ```
 
 pub use semel_core as core;
 #[cfg(feature = "embedded")]
 pub use semel_embedded as embedded;
 pub use semel_engine::{Answer, Engine, EngineError, Execution, Limits, ShutdownReport, Stored};
+#[cfg(feature = "http")]
+pub use semel_http as http;
 pub use semel_store as store;

@@ -1,0 +1,164 @@
+//! Rounds: every case in turn, again and again, so that a slow minute of the machine falls on all.
+
+use std::path::Path;
+use std::thread;
+use std::time::{Duration, Instant};
+
+use anyhow::Context as _;
+
+use super::cases::{CASES, Case};
+use super::load::{Load, Wrk};
+use super::proxies::{ALL, Kind, Proxy};
+use super::stop;
+use super::tools::Tools;
+use super::upstream::Upstream;
+use crate::figures::{median, millis};
+
+/// Everything that runs while something is measured.
+pub(crate) struct Stage {
+    proxies: Vec<Proxy>,
+    upstream: Upstream,
+    wrk: Wrk,
+    /// Keys of two runs never meet.
+    run: u64,
+}
+
+/// What one round of one case gave.
+#[derive(Clone, Copy)]
+pub(crate) struct Sample {
+    pub(crate) per_second: f64,
+    pub(crate) p50: Duration,
+    pub(crate) p99: Duration,
+    /// Processor time of the proxy per request, what it still did after the last one included.
+    pub(crate) cpu: Duration,
+}
+
+// === impl Stage ===
+
+impl Stage {
+    pub(crate) fn start(tools: &Tools, scratch: &Path) -> anyhow::Result<Self> {
+        let upstream = Upstream::start(scratch)?;
+        let start = |kind| Proxy::start(kind, tools, upstream.address, scratch);
+        let proxies = ALL.into_iter().map(start).collect::<anyhow::Result<Vec<_>>>()?;
+        let wrk = Wrk::new(tools.wrk.clone(), scratch)?;
+        let stage = Self { proxies, upstream, wrk, run: 0 };
+        stage.proxy(Kind::Replays)?.settle()?;
+        Ok(stage)
+    }
+
+    pub(crate) fn proxy(&self, kind: Kind) -> anyhow::Result<&Proxy> {
+        self.proxies.iter().find(|proxy| proxy.kind == kind).context("no such proxy")
+    }
+
+    pub(crate) fn upstream(&self) -> &Upstream {
+        &self.upstream
+    }
+
+    /// All cases, `rounds` times after one short round that warms up and is not counted.
+    pub(crate) fn measure(
+        &mut self,
+        rounds: usize,
+        seconds: u64,
+    ) -> anyhow::Result<Vec<Vec<Sample>>> {
+        let mut samples = vec![Vec::new(); CASES.len()];
+        for round in 0..=rounds {
+            println!("\n{}", heading(round, rounds));
+            let mut order: Vec<usize> = (0..CASES.len()).collect();
+            // There and back: whoever comes after a heavy case does not always.
+            if round % 2 == 0 {
+                order.reverse();
+            }
+            for index in order {
+                let seconds = if round == 0 { 1 } else { seconds };
+                let sample = self.round(&CASES[index], 64, seconds)?;
+                if round > 0 {
+                    samples[index].extend(sample);
+                }
+            }
+        }
+        Ok(samples)
+    }
+
+    /// One round of one case, or nothing if it failed in any way.
+    pub(crate) fn round(
+        &mut self,
+        case: &Case,
+        connections: usize,
+        seconds: u64,
+    ) -> anyhow::Result<Option<Sample>> {
+        stop::check()?;
+        self.run += 1;
+        let seed = format!("key-{}-{}", std::process::id(), self.run);
+        let proxy = self.proxy(case.proxy)?;
+        let (before, arrived) = (proxy.cpu_time(), self.upstream.count()?);
+        let report = self.wrk.run(case.load, proxy.address, connections, seconds, &seed)?;
+        self.wait_until_quiet();
+        let cpu = proxy.cpu_time().saturating_sub(before);
+        let arrived = self.upstream.count()? - arrived;
+        let fault =
+            report.fault.or_else(|| astray(case.load, report.requests, arrived, connections));
+        if let Some(fault) = fault {
+            println!("{:<44} NOT COUNTED: {fault}", case.what);
+            return Ok(None);
+        }
+        let cpu = cpu.div_f64(report.requests.max(1) as f64);
+        let (p50, p99) = (report.p50, report.p99);
+        let sample = Sample { per_second: report.per_second, p50, p99, cpu };
+        println!("{:<44} {}", case.what, sample.describe());
+        Ok(Some(sample))
+    }
+
+    /// What a store puts off must not fall on the next one in turn.
+    fn wait_until_quiet(&self) {
+        const LONGEST: Duration = Duration::from_secs(3);
+        const STEP: Duration = Duration::from_millis(100);
+        let spent = || self.proxies.iter().map(Proxy::cpu_time).sum::<Duration>();
+        let (started, mut last) = (Instant::now(), spent());
+        while started.elapsed() < LONGEST {
+            thread::sleep(STEP);
+            let now = spent();
+            if now.saturating_sub(last) < STEP / 20 {
+                return;
+            }
+            last = now;
+        }
+    }
+}
+
+// === impl Sample ===
+
+impl Sample {
+    fn describe(&self) -> String {
+        let cpu = self.cpu.as_secs_f64() * 1e6;
+        let (p50, p99) = (millis(self.p50), millis(self.p99));
+        format!("{:>8.0}/s   p50 {p50:>7} p99 {p99:>8} cpu {cpu:>5.1}us", self.per_second)
+    }
+
+    /// The median of each figure; nothing without samples.
+    pub(crate) fn median(samples: &[Self]) -> Option<Self> {
+        let of = |figure: fn(&Self) -> f64| median(samples.iter().map(figure));
+        (!samples.is_empty()).then(|| Self {
+            per_second: of(|sample| sample.per_second),
+            p50: Duration::from_secs_f64(of(|sample| sample.p50.as_secs_f64())),
+            p99: Duration::from_secs_f64(of(|sample| sample.p99.as_secs_f64())),
+            cpu: Duration::from_secs_f64(of(|sample| sample.cpu.as_secs_f64())),
+        })
+    }
+}
+
+fn heading(round: usize, rounds: usize) -> String {
+    match round {
+        0 => "warming up, not counted".to_owned(),
+        _ => format!("round {round} of {rounds}"),
+    }
+}
+
+/// Replays must not reach the upstream, and everything else must, once: requests that are cut off
+/// when time is up may have come too, at most one for each connection.
+fn astray(load: Load, requests: u64, arrived: u64, connections: usize) -> Option<String> {
+    let fine = match load {
+        Load::Replay => arrived == 0,
+        Load::Get | Load::First => (requests..=requests + connections as u64).contains(&arrived),
+    };
+    (!fine).then(|| format!("of {requests} requests {arrived} came to the upstream"))
+}

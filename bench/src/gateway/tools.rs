@@ -1,0 +1,94 @@
+//! The programs that the run needs: the load generator, the yardstick, and the gateway itself.
+
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+use anyhow::{Context as _, bail, ensure};
+
+const BUILD: &str = "cargo build --release -p semel-cli";
+const INSTALL: &str = "apt-get install wrk nginx-light";
+
+pub(crate) struct Tools {
+    pub(crate) wrk: PathBuf,
+    pub(crate) nginx: PathBuf,
+    pub(crate) semel: PathBuf,
+}
+
+// === impl Tools ===
+
+impl Tools {
+    /// Finds all of them. As root, what is missing is installed.
+    pub(crate) fn find(semel: Option<&Path>) -> anyhow::Result<Self> {
+        if look_up("wrk").is_none() || look_up("nginx").is_none() {
+            install()?;
+        }
+        let needed = |name| look_up(name).with_context(|| missing(name));
+        let semel = match semel {
+            Some(path) => path.to_owned(),
+            None => build()?,
+        };
+        ensure!(semel.is_file(), "{} is not there; build it with: {BUILD}", semel.display());
+        Ok(Self { wrk: needed("wrk")?, nginx: needed("nginx")?, semel })
+    }
+
+    /// What was measured with what.
+    pub(crate) fn versions(&self) -> String {
+        let nginx = said(Command::new(&self.nginx).arg("-v"));
+        let wrk = said(Command::new(&self.wrk).arg("-v"));
+        let wrk = wrk.split(" Copyright").next().unwrap_or_default();
+        let semel = said(Command::new(&self.semel).arg("--version"));
+        format!("{semel}, {nginx}, {wrk}")
+    }
+}
+
+fn missing(name: &str) -> String {
+    format!("the command '{name}' is needed; install it with: {INSTALL}")
+}
+
+/// Administrators' programs are often not in the path of others.
+fn look_up(name: &str) -> Option<PathBuf> {
+    let path = std::env::var_os("PATH").unwrap_or_default();
+    let places = std::env::split_paths(&path).chain(["/usr/sbin".into(), "/usr/local/sbin".into()]);
+    places.map(|place| place.join(name)).find(|program| program.is_file())
+}
+
+fn install() -> anyhow::Result<()> {
+    if !rustix::process::geteuid().is_root() || look_up("apt-get").is_none() {
+        return Ok(());
+    }
+    println!("installing wrk and nginx-light ...");
+    let line = format!("apt-get update -qq && {INSTALL} -y -qq >/dev/null");
+    let status = Command::new("sh").args(["-c", &line]).status()?;
+    ensure!(status.success(), "this failed: {INSTALL}");
+    Ok(())
+}
+
+/// Builds the gateway into the directory that this program is in, so that what is measured is what
+/// the sources say.
+fn build() -> anyhow::Result<PathBuf> {
+    let own = std::env::current_exe()?;
+    let target = own.parent().and_then(Path::parent).context("this program is in no directory")?;
+    let cargo = std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into());
+    let manifest = Path::new(env!("CARGO_MANIFEST_DIR")).join("../Cargo.toml");
+    let status = Command::new(cargo)
+        .args(["build", "--release", "-p", "semel-cli", "--quiet"])
+        .arg("--manifest-path")
+        .arg(manifest)
+        .arg("--target-dir")
+        .arg(target)
+        .status();
+    match status {
+        Ok(status) if status.success() => Ok(target.join("release").join("semel")),
+        Ok(status) => bail!("this failed ({status}): {BUILD}"),
+        Err(error) => bail!("cargo does not start ({error}); build the gateway with: {BUILD}"),
+    }
+}
+
+/// The first line a program says.
+fn said(command: &mut Command) -> String {
+    let Ok(output) = command.output() else {
+        return "?".to_owned();
+    };
+    let all = [output.stdout, output.stderr].concat();
+    String::from_utf8_lossy(&all).lines().next().unwrap_or("?").trim().to_owned()
+}

@@ -1,0 +1,135 @@
+//! HTTP/2, without TLS and with it: the same contract on many streams at once.
+
+use bytes::Bytes;
+use http::Request;
+use http_body_util::Full;
+
+use crate::support::{After, Gate, Gateway, Http2, Upstream, answer};
+
+const REPLAYED: &str = "x-idempotency-replayed";
+
+#[tokio::test]
+async fn a_retry_is_replayed_also_over_another_version() {
+    let upstream = Upstream::echo();
+    let gateway = Gateway::start(&upstream, "");
+    let client = Http2::plain(gateway.address).await;
+    let first = client.post("/a", "k", "hello").await;
+    assert_eq!((first.status().as_u16(), &first.body()[..]), (200, &b"POST /a 5"[..]));
+    assert!(!first.headers().contains_key(REPLAYED));
+    let retry = client.post("/a", "k", "hello").await;
+    assert_eq!(retry.headers()[REPLAYED], "true");
+    assert_eq!(retry.body(), first.body());
+    let other = gateway.ask(crate::support::post("/a", "k", "hello"));
+    assert!(other.is_replay());
+    assert_eq!(other.body, first.body().to_vec());
+    assert_eq!(upstream.count("/a"), 1);
+    // The upstream gets HTTP/1.1 with the right Host, and is told what the client spoke.
+    let seen = &upstream.seen()[0];
+    assert_eq!(seen.get("host"), Some(upstream.address.to_string().as_str()));
+    assert_eq!(seen.get("x-forwarded-host"), Some("a"));
+    assert_eq!(seen.get("via"), Some("2.0 semel"));
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_hundred_streams_with_one_key_execute_once() {
+    let gate = Gate::default();
+    let held = gate.clone();
+    let upstream = Upstream::new(move |seen, line| {
+        held.pass();
+        line.send(&answer(seen, "done"))?;
+        Ok(After::Keep)
+    });
+    let gateway = Gateway::start(&upstream, "[policy]\nin_flight = \"wait\"\n");
+    let client = Http2::plain(gateway.address).await;
+    let streams: Vec<_> = (0..100)
+        .map(|_| {
+            let client = client.clone();
+            tokio::spawn(async move { client.post("/once", "k", "hello").await })
+        })
+        .collect();
+    let waiting = upstream.clone();
+    tokio::task::spawn_blocking(move || waiting.wait_for("/once", 1)).await.unwrap();
+    gate.open();
+    let mut replays = 0;
+    for stream in streams {
+        let response = stream.await.unwrap();
+        assert_eq!((response.status().as_u16(), &response.body()[..]), (200, &b"done"[..]));
+        replays += usize::from(response.headers().contains_key(REPLAYED));
+    }
+    assert_eq!((replays, upstream.count("/once")), (99, 1));
+}
+
+#[tokio::test]
+async fn early_answers_do_not_disturb_other_streams() {
+    let upstream = Upstream::echo();
+    let gateway = Gateway::start(&upstream, "[policy]\nmax_request_body = \"64KiB\"\n");
+    let client = Http2::plain(gateway.address).await;
+    let large = || Full::from(Bytes::from(vec![b'x'; 1 << 20]));
+    for round in 0..20 {
+        let missing = Request::post("http://a/a").body(large()).unwrap();
+        let too_large = Request::post("http://a/a").header("idempotency-key", "k");
+        let too_large = too_large.body(large()).unwrap();
+        let two_keys = Request::post("http://a/a").header("idempotency-key", "k");
+        let two_keys = two_keys.header("idempotency-key", "l").body(large()).unwrap();
+        let (missing, too_large, two_keys, fine) = tokio::join!(
+            client.ask(missing),
+            client.ask(too_large),
+            client.ask(two_keys),
+            client.get("/fine"),
+        );
+        let statuses = [missing, too_large, two_keys, fine].map(|it| it.status().as_u16());
+        assert_eq!(statuses, [400, 413, 400, 200], "round {round}");
+    }
+    assert_eq!((upstream.count("/a"), upstream.count("/fine")), (0, 20));
+}
+
+#[tokio::test]
+async fn large_bodies_go_through_in_both_directions() {
+    const LEN: usize = 8 << 20;
+    let upstream = Upstream::new(|seen, line| {
+        let reply = if seen.method == "GET" { "y".repeat(LEN) } else { seen.summary() };
+        line.send(&answer(seen, &reply))?;
+        Ok(After::Keep)
+    });
+    let gateway = Gateway::start(&upstream, "");
+    let client = Http2::plain(gateway.address).await;
+    let body = Full::from(Bytes::from(vec![b'x'; LEN]));
+    let up = client.ask(Request::put("http://a/up").body(body).unwrap()).await;
+    assert_eq!(up.body(), format!("PUT /up {LEN}").as_bytes());
+    let down = client.get("/down").await;
+    assert_eq!(down.body().len(), LEN);
+    assert!(down.body().iter().all(|byte| *byte == b'y'));
+}
+
+#[tokio::test]
+async fn hop_by_hop_fields_and_fences_of_a_client_do_not_reach_the_upstream() {
+    let upstream = Upstream::new(|_, line| {
+        line.send(
+            b"HTTP/1.1 200 OK\r\nConnection: keep-alive, x-private\r\nX-Private: 1\r\n\
+              Keep-Alive: timeout=5\r\nTransfer-Encoding: chunked\r\n\r\n2\r\nok\r\n0\r\n\r\n",
+        )?;
+        Ok(After::Keep)
+    });
+    let gateway = Gateway::start(&upstream, "");
+    let client = Http2::plain(gateway.address).await;
+    let request =
+        Request::post("http://a/a").header("idempotency-key", "k").header("te", "trailers");
+    let request = request.header("idempotency-fence", "999").body(Full::default()).unwrap();
+    let response = client.ask(request).await;
+    assert_eq!(&response.body()[..], b"ok");
+    assert!(!response.headers().contains_key("x-private"));
+    let seen = &upstream.seen()[0];
+    assert_eq!(seen.get("te"), None);
+    assert_eq!(seen.get("idempotency-fence"), Some("1"));
+}
+
+#[tokio::test]
+async fn connect_is_refused_on_its_stream_only() {
+    let upstream = Upstream::echo();
+    let gateway = Gateway::start(&upstream, "");
+    let client = Http2::plain(gateway.address).await;
+    let connect = Request::connect("a:80").body(Full::default()).unwrap();
+    assert_eq!(client.ask(connect).await.status(), 400);
+    assert_eq!(client.get("/next").await.status(), 200);
+    assert_eq!(upstream.seen().len(), 1);
+}

@@ -1,0 +1,127 @@
+//! WebSocket goes through where nothing is protected; nothing else becomes a tunnel.
+
+use std::io;
+
+use crate::support::{After, Client, Gateway, Line, Seen, Upstream, answer, get};
+
+const HANDSHAKE: &str = "Connection: keep-alive, Upgrade\r\nUpgrade: websocket\r\n\
+    Sec-WebSocket-Key: dGhlIHNhbXBsZSBub25jZQ==\r\nSec-WebSocket-Version: 13\r\n";
+const TABLES: &str = "[[route]]\nmatch = \"GET /guarded\"\nkey = \"required\"\n";
+
+/// Agrees to whoever asks, and then says everything back until `bye`.
+fn agree(seen: &Seen, line: &mut Line) -> io::Result<After> {
+    if seen.get("upgrade").is_none() {
+        line.send(&answer(seen, &seen.summary()))?;
+        return Ok(After::Keep);
+    }
+    line.send(
+        b"HTTP/1.1 101 Switching Protocols\r\nConnection: Upgrade\r\nUpgrade: websocket\r\n\
+          Sec-WebSocket-Accept: s3pPLMBiTxaQ9kYGzzhZRbK+xOo=\r\n\r\n",
+    )?;
+    loop {
+        let word = line.exactly(5)?;
+        line.send(&word)?;
+        if word == b"bye!!" {
+            return Ok(After::Close);
+        }
+    }
+}
+
+fn ask(method: &str, target: &str, fields: &str) -> String {
+    format!("{method} {target} HTTP/1.1\r\nHost: a\r\n{fields}\r\n")
+}
+
+fn opened(gateway: &Gateway) -> Client {
+    let mut client = gateway.connect();
+    let reply = client.ask(ask("GET", "/ws", HANDSHAKE));
+    assert_eq!(reply.status, 101);
+    assert_eq!(reply.get("upgrade"), Some("websocket"));
+    assert_eq!(reply.get("connection"), Some("upgrade"));
+    assert_eq!(reply.get("sec-websocket-accept"), Some("s3pPLMBiTxaQ9kYGzzhZRbK+xOo="));
+    client
+}
+
+#[test]
+fn bytes_go_both_ways_until_the_upstream_closes() {
+    let upstream = Upstream::new(agree);
+    let gateway = Gateway::start(&upstream, TABLES);
+    let mut client = opened(&gateway);
+    for word in ["hello", "\0\x01\x02\r\n", "GET /", "bye!!"] {
+        client.send(word);
+        assert_eq!(client.line().exactly(5).unwrap(), word.as_bytes());
+    }
+    client.assert_ended();
+    assert_eq!(upstream.finished().len(), 1);
+}
+
+#[test]
+fn a_client_that_leaves_takes_the_tunnel_with_it() {
+    let upstream = Upstream::new(agree);
+    let gateway = Gateway::start(&upstream, TABLES);
+    drop(opened(&gateway));
+    assert_eq!(upstream.finished().len(), 1);
+    opened(&gateway).reset();
+    assert_eq!(upstream.finished().len(), 2);
+}
+
+#[test]
+fn what_is_sent_before_the_upstream_agrees_is_not_lost() {
+    let upstream = Upstream::new(agree);
+    let gateway = Gateway::start(&upstream, TABLES);
+    let mut client = gateway.connect();
+    client.send(ask("GET", "/ws", HANDSHAKE) + "early");
+    assert_eq!(client.reply().status, 101);
+    assert_eq!(client.line().exactly(5).unwrap(), b"early");
+}
+
+#[test]
+fn a_refusal_of_the_upstream_comes_through_and_the_connection_goes_on() {
+    for status in ["200 OK", "400 Bad Request", "426 Upgrade Required"] {
+        let upstream = Upstream::new(move |seen, line| {
+            if seen.target == "/ws" {
+                let head = format!("HTTP/1.1 {status}\r\nContent-Length: 2\r\n\r\nno");
+                line.send(head.as_bytes())?;
+            } else {
+                line.send(&answer(seen, "next"))?;
+            }
+            Ok(After::Keep)
+        });
+        let gateway = Gateway::start(&upstream, TABLES);
+        let mut client = gateway.connect();
+        let reply = client.ask(ask("GET", "/ws", HANDSHAKE));
+        assert_eq!(format!("{} {}", reply.status, reply.text()), format!("{} no", &status[..3]));
+        assert_eq!(client.ask(get("/next")).text(), "next");
+    }
+}
+
+#[test]
+fn what_is_protected_or_not_websocket_never_becomes_a_tunnel() {
+    let upstream = Upstream::new(agree);
+    let gateway = Gateway::start(&upstream, TABLES);
+    let key = "Idempotency-Key: k\r\n";
+    let h2c = "Connection: Upgrade, HTTP2-Settings\r\nUpgrade: h2c\r\nHTTP2-Settings: AAMAAABk\r\n";
+    let other = "Connection: Upgrade\r\nUpgrade: websocket, h2c\r\n";
+    let twice = "Connection: Upgrade\r\nUpgrade: websocket\r\nUpgrade: h2c\r\n";
+    let asked = [
+        ask("POST", "/1", &format!("{key}{HANDSHAKE}Content-Length: 0\r\n")),
+        ask("PUT", "/2", &format!("{key}{HANDSHAKE}")),
+        ask("PUT", "/3", HANDSHAKE),
+        ask("GET", "/guarded", &format!("{key}{HANDSHAKE}")),
+        ask("GET", "/5", h2c),
+        ask("GET", "/6", other),
+        ask("GET", "/7", twice),
+        ask("GET", "/8", "Upgrade: websocket\r\n"),
+        ask("GET", "/9", HANDSHAKE).replace("HTTP/1.1", "HTTP/1.0"),
+    ];
+    for bytes in &asked {
+        let reply = gateway.ask(bytes);
+        assert_eq!(reply.status, 200, "{bytes}");
+    }
+    let seen = upstream.seen();
+    assert_eq!(seen.len(), asked.len());
+    for seen in seen {
+        for name in ["upgrade", "connection", "http2-settings"] {
+            assert_eq!(seen.get(name), None, "{name} in {seen:?}");
+        }
+    }
+}
