@@ -67,7 +67,7 @@ fn unescape_one(text: &[u8], at: usize, out: &mut Vec<u8>) -> Result<usize, NotC
     Ok(at + 2)
 }
 
-/// The same for `\uXXXX`, and for two of them that are the halves of a surrogate pair.
+/// The same for `\u` with four digits, and for two of them that are the halves of a surrogate pair.
 fn unescape_unicode(text: &[u8], at: usize, out: &mut Vec<u8>) -> Result<usize, NotCanonical> {
     let first = code_unit(text, at + 2)?;
     let after = at + 6;
