@@ -1,6 +1,6 @@
 //! The admin address: is it alive, is it ready, what has it counted.
 //!
-//! Tools for operators get their paths in [`answer`].
+//! Tools for operators get their paths in `answer`.
 
 mod metrics;
 
