@@ -162,3 +162,17 @@ fn astray(load: Load, requests: u64, arrived: u64, connections: usize) -> Option
     };
     (!fine).then(|| format!("of {requests} requests {arrived} came to the upstream"))
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_work_that_was_done_once_counts() {
+        assert_eq!(astray(Load::First, 1_000, 1_064, 64), None);
+        assert!(astray(Load::First, 1_000, 999, 64).is_some(), "some were not executed");
+        assert!(astray(Load::Get, 1_000, 1_065, 64).is_some(), "some came twice");
+        assert_eq!(astray(Load::Replay, 1_000, 0, 64), None);
+        assert!(astray(Load::Replay, 1_000, 1, 64).is_some(), "one was executed");
+    }
+}
