@@ -59,13 +59,13 @@ pub(crate) fn encode(id: RecordId, record: &Record, bytes: &mut Vec<u8>) {
     bytes.reserve(encoded_len(record));
     bytes.push(RECORD_VERSION);
     bytes.push(tag(&record.state));
-    bytes.extend(record.expires.as_millis().to_le_bytes());
-    bytes.extend(record.created.as_millis().to_le_bytes());
-    bytes.extend(record.fence.get().to_le_bytes());
-    bytes.extend(record.owner.as_u128().to_le_bytes());
-    bytes.extend(record.fingerprint.as_bytes());
+    bytes.extend_from_slice(&record.expires.as_millis().to_le_bytes());
+    bytes.extend_from_slice(&record.created.as_millis().to_le_bytes());
+    bytes.extend_from_slice(&record.fence.get().to_le_bytes());
+    bytes.extend_from_slice(&record.owner.as_u128().to_le_bytes());
+    bytes.extend_from_slice(record.fingerprint.as_bytes());
     match &record.state {
-        State::Leased { until } => bytes.extend(until.as_millis().to_le_bytes()),
+        State::Leased { until } => bytes.extend_from_slice(&until.as_millis().to_le_bytes()),
         State::Settled(settlement) => {
             if let Some(reply) = settlement.reply() {
                 encode_reply(bytes, reply);
@@ -74,7 +74,7 @@ pub(crate) fn encode(id: RecordId, record: &Record, bytes: &mut Vec<u8>) {
         State::Held | State::Released => {}
     }
     let checksum = checksum(id, bytes);
-    bytes.extend(checksum.to_le_bytes());
+    bytes.extend_from_slice(&checksum.to_le_bytes());
 }
 
 /// The record that was kept under `id`. The reply shares the memory of `bytes`.

@@ -4,7 +4,7 @@
 use std::sync::atomic::Ordering;
 use std::sync::{Arc, PoisonError};
 
-use crate::database::{CommitError, Database, Group};
+use crate::database::{CommitError, Group};
 use crate::desk::{Desk, Gathering, Phase, State};
 use crate::fate::Fate;
 use crate::tuning;
@@ -57,21 +57,29 @@ fn next(desk: &Desk) -> Task {
     }
 }
 
-/// Writes what was taken, on the caller's own thread, and what gathered meanwhile, a few times.
-pub(crate) fn write_itself(desk: &Desk, database: &Database, mut gathering: Gathering) {
+/// Writes what was taken, on the caller's own thread, and what gathered meanwhile, a few times and
+/// for as long as the engine has room. The rest is the committer's: it may wait, and a caller, on
+/// whose thread others want to run, may not.
+pub(crate) fn write_itself(
+    desk: &Desk,
+    mut gathering: Gathering,
+    commit: impl Fn(Group) -> Result<(), CommitError>,
+    has_room: impl Fn() -> bool,
+) {
     let _last_words = LastWords(desk);
-    for _ in 0..tuning::GROUPS_WRITTEN_ITSELF {
-        write(desk, gathering, |group| database.commit(group));
+    for written in 1.. {
+        write(desk, gathering, &commit);
         let mut state = desk.state();
         state.writing = false;
-        match state.take() {
+        if state.gathering.is_none() {
+            return;
+        }
+        let goes_on = written < tuning::GROUPS_WRITTEN_ITSELF && has_room();
+        match if goes_on { state.take() } else { None } {
             Some(next) => gathering = next,
-            None => return,
+            None => break,
         }
     }
-    // Enough for one caller: the committer goes on.
-    write(desk, gathering, |group| database.commit(group));
-    desk.state().writing = false;
     desk.work.notify_one();
 }
 
@@ -87,11 +95,15 @@ fn write(desk: &Desk, gathering: Gathering, commit: impl FnOnce(Group) -> Result
         Err(error) => {
             let what: Arc<str> = error.explain(desk.room.path()).into();
             tracing::error!(%what, "a group of writes failed");
-            fail(desk, &error, &what);
+            let next = fail(desk, &error);
             fate.say(match error {
-                CommitError::Failed(_) => Fate::Unknown(what),
-                CommitError::Behind | CommitError::Stopped(_) => Fate::Refused(what),
+                CommitError::Failed(_) => Fate::Unknown(Arc::clone(&what)),
+                CommitError::Behind | CommitError::Stopped(_) => Fate::Refused(Arc::clone(&what)),
             });
+            if let Some(Gathering { operations, fate, .. }) = next {
+                fate.say(Fate::Refused(what));
+                desk.places.add_permits(operations);
+            }
         }
     }
     desk.places.add_permits(operations);
@@ -106,8 +118,9 @@ fn commit(desk: &Desk, group: Group) -> Result<(), CommitError> {
     }
 }
 
-/// What has gathered meanwhile was decided on top of the group that failed, so it is refused.
-fn fail(desk: &Desk, error: &CommitError, what: &Arc<str>) {
+/// Forgets the group that failed. What has gathered meanwhile was decided on top of it, and is
+/// returned to be refused.
+fn fail(desk: &Desk, error: &CommitError) -> Option<Gathering> {
     let mut state = desk.state();
     // No group after this one is left, so the engine knows all there is; if the failed one was
     // written after all, that is seen only once the engine was opened anew.
@@ -115,10 +128,7 @@ fn fail(desk: &Desk, error: &CommitError, what: &Arc<str>) {
     if error.is_fatal() && state.phase == Phase::Open {
         state.phase = Phase::Failed;
     }
-    if let Some(Gathering { operations, fate, .. }) = state.gathering.take() {
-        fate.say(Fate::Refused(Arc::clone(what)));
-        desk.places.add_permits(operations);
-    }
+    state.gathering.take()
 }
 
 /// Opens the engine anew. Until then it refuses all writes, but goes on reading.

@@ -87,9 +87,15 @@ impl Database {
         }
     }
 
-    /// Writes a group and waits until it is durable; only then can it be read.
+    /// Waits until the engine can take a group, and writes it.
     pub(crate) fn commit(&self, group: Group) -> Result<(), CommitError> {
         self.wait_for_room()?;
+        self.commit_now(group)
+    }
+
+    /// Writes a group and waits until it is durable; only then can it be read. For one who has seen
+    /// that the engine [has room](Self::has_room), and since when nobody has written.
+    pub(crate) fn commit_now(&self, group: Group) -> Result<(), CommitError> {
         group.batch.durability(Some(self.persist)).commit().map_err(|error| match error {
             // It looks whether it is poisoned before it writes.
             fjall::Error::Poisoned => CommitError::Stopped(error),

@@ -1,6 +1,6 @@
 //! Where writes gather: every caller decides its own operation here, one after the other, and joins
 //! the group that the [committer](crate::committer) makes durable next. Where that takes no sync,
-//! the caller whose group can be written at once writes it itself.
+//! the first of the group whose turn comes again writes it.
 
 use std::sync::atomic::Ordering;
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
@@ -11,7 +11,7 @@ use tokio::sync::{Semaphore, oneshot};
 
 use crate::committer;
 use crate::database::{Database, Group};
-use crate::fate::{Fate, Hearing, Herald};
+use crate::fate::{Fate, Hearing, Herald, Heralds};
 use crate::recent::{Known, Recent, Seen};
 use crate::room::Room;
 use crate::{Durability, OpenError, tuning};
@@ -25,9 +25,9 @@ pub(crate) struct Desk {
     pub(crate) work: Condvar,
     /// One for each operation that is not yet answered (I10).
     pub(crate) places: Semaphore,
-    /// May a caller write its group itself? A write without a sync takes less time than waking the
-    /// committer and being woken by it.
-    writes_itself: bool,
+    /// Do callers write their groups themselves? A write without a sync takes less time than waking
+    /// the committer and being woken by it.
+    callers_write: bool,
 }
 
 pub(crate) struct State {
@@ -36,6 +36,7 @@ pub(crate) struct State {
     pub(crate) gathering: Option<Gathering>,
     /// The number of the group that gathers, or of the one before if none does.
     pub(crate) group: u64,
+    pub(crate) heralds: Heralds,
     /// Is a group being written? Only one is at a time, and they follow each other in order.
     pub(crate) writing: bool,
     /// How many operations the last group had: the next will have about as many.
@@ -69,17 +70,26 @@ pub(crate) struct Gathering {
 pub(crate) struct Pending<A> {
     answer: A,
     fate: Hearing,
+    /// The number of its group.
+    group: u64,
+}
+
+/// A caller's promise to write the group that it joined. If it leaves before, the committer must.
+struct Promise<'a> {
+    desk: &'a Desk,
+    is_kept: bool,
 }
 
 // === impl Desk ===
 
 impl Desk {
     pub(crate) fn new(room: Arc<Room>) -> Self {
-        let writes_itself = room.durability() == Durability::Process;
+        let callers_write = room.durability() == Durability::Process;
         let state = State {
             recent: Recent::default(),
             gathering: None,
             group: 0,
+            heralds: Heralds::default(),
             writing: false,
             last_operations: 0,
             phase: Phase::Open,
@@ -90,7 +100,7 @@ impl Desk {
             state: Mutex::new(state),
             work: Condvar::new(),
             places: Semaphore::new(tuning::OPERATIONS_MAX),
-            writes_itself,
+            callers_write,
         }
     }
 
@@ -113,7 +123,37 @@ impl Desk {
         let pending = self.stage(id, seen, decide)?;
         // From here on the committer gives the place back, whether or not the caller still waits.
         place.forget();
+        if self.callers_write {
+            self.write_in_turn(pending.group).await;
+        }
         pending.answer().await
+    }
+
+    /// Writes the group that this caller has joined, unless another has. Not at once: others of its
+    /// thread who are ready now join first, and one write serves them all.
+    async fn write_in_turn(&self, group: u64) {
+        let mut promise = Promise { desk: self, is_kept: false };
+        tokio::task::yield_now().await;
+        promise.is_kept = self.write_gathered(group);
+    }
+
+    /// Writes this group, if it still gathers. Whether somebody has seen or will see to it.
+    fn write_gathered(&self, group: u64) -> bool {
+        let database = self.room.database();
+        let Some(database) = database.as_ref() else { return false };
+        let mut state = self.state();
+        let gathers = state.gathering.as_ref().is_some_and(|gathering| gathering.number == group);
+        // Whoever writes looks again at what has gathered meanwhile.
+        if !gathers || state.writing {
+            return true;
+        }
+        let Some(gathering) = database.has_room().then(|| state.take()).flatten() else {
+            return false;
+        };
+        drop(state);
+        let commit = |group| database.commit_now(group);
+        committer::write_itself(self, gathering, commit, || database.has_room());
+        true
     }
 
     /// Deletes what expired, but for records that were written since they were read.
@@ -129,7 +169,7 @@ impl Desk {
         if state.gathering.as_ref().is_some_and(|g| g.group.len() >= tuning::OPERATIONS_MAX) {
             return Err(StoreError::unavailable("the disk is too slow for a sweep now"));
         }
-        let first = state.gathering.is_none();
+        let idle = state.is_idle();
         let mut forgotten = 0;
         for &id in ids {
             if state.recent.untouched_since(id, as_of) {
@@ -140,11 +180,12 @@ impl Desk {
             }
         }
         let fate = state.gather(database).fate.hearing();
+        let group = state.group;
         state.recent.forget_old(self.room.committed.load(Ordering::Acquire));
         drop(state);
         // Not by the sweeper itself: its groups are large.
-        self.wake_committer(first);
-        Ok(Pending { answer: forgotten, fate })
+        self.wake_committer(idle);
+        Ok(Pending { answer: forgotten, fate, group })
     }
 
     /// Reads what can be read for sure.
@@ -172,25 +213,24 @@ impl Desk {
                 seen = Some(self.read(database, id)?);
                 continue;
             };
-            let first = state.gathering.is_none();
+            let idle = state.is_idle();
             let (answer, write) = decide(current.as_ref(), self.room.now());
             let committed = self.room.committed.load(Ordering::Acquire);
             let pending = state.join(database, id, answer, write, committed);
-            let own = if self.writes_itself && database.has_room() { state.take() } else { None };
             drop(state);
-            match own {
-                Some(gathering) => committer::write_itself(self, database, gathering),
-                None => self.wake_committer(first),
+            if !self.callers_write {
+                self.wake_committer(idle);
             }
             return Ok(pending);
         }
         Err(StoreError::unavailable("the embedded store is too busy to look at the record"))
     }
 
-    /// The committer sleeps only while nothing gathers, so only the first of a group needs to wake
-    /// it; each try costs a call of the operating system.
-    fn wake_committer(&self, first: bool) {
-        if first {
+    /// Wakes the committer for a group that began to gather while the desk was idle. Otherwise it
+    /// was woken already, or whoever writes looks again; each try costs a call of the operating
+    /// system.
+    fn wake_committer(&self, was_idle: bool) {
+        if was_idle {
             self.work.notify_one();
         }
     }
@@ -253,6 +293,11 @@ impl State {
         }
     }
 
+    /// Does nothing gather, and is nothing written?
+    const fn is_idle(&self) -> bool {
+        self.gathering.is_none() && !self.writing
+    }
+
     /// Puts a decided operation into the group that gathers. One without a write joins as well: it
     /// may rest on what an earlier one has written and what is not durable yet.
     fn join<A>(
@@ -271,7 +316,7 @@ impl State {
             self.recent.wrote(self.group, id, record);
             self.recent.forget_old(committed);
         }
-        Pending { answer, fate }
+        Pending { answer, fate, group: self.group }
     }
 
     /// The group that gathers; a new one if the last was taken.
@@ -283,7 +328,7 @@ impl State {
             number: self.group,
             group: database.group(self.last_operations.max(tuning::GROUP_SMALLEST)),
             operations: 0,
-            fate: Herald::default(),
+            fate: self.heralds.next(),
         })
     }
 
@@ -296,6 +341,16 @@ impl State {
         self.writing = true;
         self.last_operations = gathering.operations;
         Some(gathering)
+    }
+}
+
+// === impl Promise ===
+
+impl Drop for Promise<'_> {
+    fn drop(&mut self) {
+        if !self.is_kept {
+            self.desk.work.notify_one();
+        }
     }
 }
 

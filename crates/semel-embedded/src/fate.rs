@@ -3,6 +3,14 @@
 //! A group has many waiters on few threads, and waking a task from another thread costs a call of
 //! the operating system. So only one waiter of each thread is woken from afar; it wakes the others
 //! of its thread when it runs, which costs next to nothing.
+//!
+//! This trusts that whoever was woken is soon polled or dropped: either passes the word on. One
+//! that is neither holds up the others of its thread, although their fate is said: a future that
+//! was leaked, or that its task keeps while it is busy with something else (in a `select!` or
+//! `join!` that is not polled, say). The trust is limited: when the fate of the next group is said,
+//! those whom the word has not reached are woken from afar. So at worst they wait until something
+//! else is written, or until a timeout of their own makes them look; either way they hear what was
+//! said.
 
 use std::pin::Pin;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -21,10 +29,19 @@ pub(crate) enum Fate {
     Orphaned,
 }
 
+/// Makes the heralds of one group after the other.
+#[derive(Debug, Default)]
+pub(crate) struct Heralds {
+    last: Option<Arc<Mutex<Shared>>>,
+}
+
 /// Says what became of a group. One that is dropped without a word leaves it orphaned.
 #[derive(Debug, Default)]
 pub(crate) struct Herald {
     shared: Arc<Mutex<Shared>>,
+    /// The waiters of the group before: by the time this one's fate is said, they have heard theirs
+    /// or are held up.
+    before: Option<Arc<Mutex<Shared>>>,
 }
 
 /// Waits to hear it.
@@ -40,6 +57,15 @@ struct Shared {
     said: Option<Fate>,
     /// By place; `None` for those who left or were woken.
     waiters: Vec<Option<(ThreadId, Waker)>>,
+}
+
+// === impl Heralds ===
+
+impl Heralds {
+    pub(crate) fn next(&mut self) -> Herald {
+        let shared = Arc::default();
+        Herald { before: self.last.replace(Arc::clone(&shared)), shared }
+    }
 }
 
 // === impl Herald ===
@@ -62,6 +88,10 @@ impl Herald {
         let first_ones = shared.one_of_each_thread();
         drop(shared);
         first_ones.into_iter().for_each(Waker::wake);
+        if let Some(before) = &self.before {
+            let held_up = lock(before).held_up();
+            held_up.into_iter().for_each(Waker::wake);
+        }
     }
 }
 
@@ -137,6 +167,14 @@ impl Shared {
             waiter.take_if(|(other, _)| *other == thread).map(|(_, waker)| waker)
         };
         self.waiters.iter_mut().filter_map(of_thread).collect()
+    }
+
+    /// Everyone who does not know what was said.
+    fn held_up(&mut self) -> Vec<Waker> {
+        if self.said.is_none() {
+            return Vec::new();
+        }
+        self.waiters.iter_mut().filter_map(Option::take).map(|(_, waker)| waker).collect()
     }
 }
 

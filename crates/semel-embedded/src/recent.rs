@@ -1,10 +1,10 @@
 //! What was written lately: what the engine does not have yet, and some more, so that it need not
 //! be asked again.
 
-use std::collections::{HashMap, VecDeque};
-use std::hash::{BuildHasherDefault, Hasher};
+use std::collections::VecDeque;
 
 use semel_core::{Record, RecordId, State};
+use semel_store::RecordMap;
 
 use crate::tuning;
 
@@ -24,7 +24,7 @@ pub(crate) struct Seen {
 /// those at most [`tuning::RECENT_MAX`] records and [`tuning::RECENT_BYTES_MAX`] of replies.
 #[derive(Debug, Default)]
 pub(crate) struct Recent {
-    written: HashMap<RecordId, Written, BuildHasherDefault<IdHasher>>,
+    written: RecordMap<Written>,
     /// Oldest first; an id written twice stands here twice.
     order: VecDeque<(u64, RecordId)>,
     /// Of groups up to this one, something may have been forgotten.
@@ -32,10 +32,6 @@ pub(crate) struct Recent {
     /// The replies of all records in `written`.
     bytes: usize,
 }
-
-/// Takes the first bytes of an id as its hash: an id is a hash already.
-#[derive(Debug, Default)]
-struct IdHasher(u64);
 
 #[derive(Debug)]
 struct Written {
@@ -125,23 +121,6 @@ impl Recent {
             }
             self.forgotten = self.forgotten.max(group);
         }
-    }
-}
-
-// === impl IdHasher ===
-
-impl Hasher for IdHasher {
-    fn write(&mut self, bytes: &[u8]) {
-        if let Some(first) = bytes.first_chunk() {
-            self.0 = u64::from_le_bytes(*first);
-        }
-    }
-
-    // Of an array, the length is hashed as well; it says nothing here.
-    fn write_usize(&mut self, _len: usize) {}
-
-    fn finish(&self) -> u64 {
-        self.0
     }
 }
 

@@ -20,6 +20,10 @@ use crate::{OpenError, Options, committer};
 ///
 /// Cheap to clone; the directory is given up when the last clone is dropped. Dropping that one
 /// blocks until what was begun is written.
+///
+/// A future of one of its verbs should be polled to its end or dropped. One that is kept and not
+/// polled may hold up others that wait for the same sync on the same thread, until something else
+/// is written or a timeout makes them look again.
 #[derive(Clone)]
 pub struct EmbeddedStore {
     inner: Arc<Inner>,

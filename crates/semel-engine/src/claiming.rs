@@ -23,7 +23,7 @@ pub(crate) struct Claimant {
     attempt: Attempt,
     policy: Policy,
     /// When the latest claim was sent.
-    sent: Instant,
+    sent: Option<Instant>,
     /// May a claim whose answer was lost have been granted?
     doubt: bool,
 }
@@ -32,7 +32,11 @@ pub(crate) struct Claimant {
 
 impl Claimant {
     pub(crate) fn new(shared: Arc<Shared>, attempt: Attempt, policy: Policy) -> Self {
-        Self { shared, attempt, policy, sent: Instant::now(), doubt: false }
+        Self { shared, attempt, policy, sent: None, doubt: false }
+    }
+
+    pub(crate) const fn shared(&self) -> &Arc<Shared> {
+        &self.shared
     }
 
     pub(crate) const fn id(&self) -> RecordId {
@@ -54,7 +58,9 @@ impl Claimant {
 
     /// Takes up a lease that the latest claim was granted.
     pub(crate) fn take_up(&self, lease: Lease) -> Tenure {
-        Tenure::new(self.shared.clone(), self.policy.clone(), lease, self.sent)
+        // It is never missing: there is no lease without a claim.
+        let since = self.sent.unwrap_or_else(Instant::now);
+        Tenure::new(self.shared.clone(), self.policy.clone(), lease, since)
     }
 
     /// Claims. When the store does not say what it did, the same claim is sent again: the store
@@ -76,7 +82,7 @@ impl Claimant {
 
     /// Sends the claim once.
     pub(crate) async fn claim_now(&mut self) -> Result<Claim, StoreError> {
-        self.sent = Instant::now();
+        self.sent = Some(Instant::now());
         let call = self.shared.store.claim(&self.attempt, &self.policy);
         let claimed = Shared::within(self.shared.limits.verb_timeout, "claim", call).await;
         match &claimed {

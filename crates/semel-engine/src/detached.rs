@@ -1,12 +1,10 @@
-use std::sync::Arc;
-
-use semel_core::{Attempt, Claim, InFlight, OnStoreDown, Policy};
+use semel_core::{Claim, InFlight, OnStoreDown};
 use semel_store::StoreError;
 use tokio::time::Instant;
+use tokio_util::task::task_tracker::TaskTrackerToken;
 
 use crate::answer::Caller;
 use crate::claiming::Claimant;
-use crate::engine::Shared;
 use crate::execution::{Work, outcome_of};
 use crate::limits::Slot;
 use crate::settling::conclude;
@@ -16,75 +14,73 @@ use crate::{Answer, EngineError, Execution};
 ///
 /// It runs in a task of its own, the claim included: a claim whose future is dropped may have been
 /// granted, and then nobody would know (I9, trap 3).
+///
+/// The ways that few attempts take are boxed, here and in what this calls: they would make the
+/// future of every attempt several times as large.
 pub(crate) struct Errand {
-    pub(crate) shared: Arc<Shared>,
     pub(crate) claimant: Claimant,
     pub(crate) caller: Caller,
-    pub(crate) began: Instant,
     /// Held while the attempt claims, executes or settles.
     pub(crate) slot: Option<Slot>,
+    /// Held to the very end, for the shutdown to see.
+    pub(crate) token: TaskTrackerToken,
 }
 
 // === impl Errand ===
 
 impl Errand {
-    pub(crate) fn new(
-        shared: Arc<Shared>,
-        attempt: Attempt,
-        policy: Policy,
-        slot: Slot,
-        caller: Caller,
-    ) -> Self {
-        Self {
-            claimant: Claimant::new(shared.clone(), attempt, policy),
-            shared,
-            caller,
-            began: Instant::now(),
-            slot: Some(slot),
-        }
-    }
-
     /// Runs the attempt to its end, whether or not its caller is still there.
-    pub(crate) async fn run(mut self, work: Work) {
-        let answer = self.attempt(work).await;
-        if self.claimant.is_in_doubt() {
-            self.caller.answer(answer);
-            self.claimant.forsake().await;
-        } else {
-            // First: whoever has the answer must not find the attempt still running.
-            drop(self.slot);
-            self.caller.answer(answer);
+    #[expect(clippy::manual_async_fn, reason = "such a future has room for its arguments twice")]
+    pub(crate) fn run(mut self, work: Work) -> impl Future<Output = ()> + Send {
+        async move {
+            let answer = self.attempt(work).await;
+            if self.claimant.is_in_doubt() {
+                self.caller.answer(answer);
+                Box::pin(self.claimant.forsake()).await;
+                drop(self.slot);
+            } else {
+                // First: whoever has the answer must not find the attempt still running.
+                drop(self.slot);
+                self.caller.answer(answer);
+            }
+            drop(self.token);
         }
     }
 
     async fn attempt(&mut self, work: Work) -> Result<Answer, EngineError> {
+        let lease = match self.claim().await {
+            Ok(Claim::Execute(lease)) => lease,
+            Ok(Claim::Replay { settlement, expires }) => {
+                return Ok(Answer::Replayed { settlement, expires });
+            }
+            Ok(Claim::InFlight { until }) => return Ok(Answer::InFlight { until }),
+            Ok(Claim::Mismatch) => return Ok(Answer::Mismatch),
+            Ok(Claim::Unknown) => return Ok(Answer::Unknown { reply: None }),
+            Err(error) => return Box::pin(self.without_store(error, work)).await,
+        };
+        let mut tenure = self.claimant.take_up(lease);
+        let ended = tenure.keep_while(work(tenure.execution())).await;
+        let outcome = outcome_of(self.claimant.id(), ended);
+        Ok(conclude(&mut tenure, outcome, &mut self.caller).await)
+    }
+
+    /// Claims, and waits if the record is in flight and the policy says so.
+    async fn claim(&mut self) -> Result<Claim, StoreError> {
         // Before the claim, or an outcome that is settled in between would be missed.
         let waits = match self.claimant.policy().in_flight() {
             InFlight::Wait(timeout) => {
-                Some((timeout, self.shared.registry.listen(self.claimant.id())))
+                let listener = self.claimant.shared().registry.listen(self.claimant.id());
+                Some((listener, Instant::now() + timeout))
             }
             InFlight::Conflict | InFlight::Accepted => None,
         };
-        let claim = match (self.claimant.claim().await, waits) {
-            (Ok(Claim::InFlight { until }), Some((timeout, listener))) => {
-                self.wait(listener, until, timeout).await?
+        match (self.claimant.claim().await?, waits) {
+            // It sits out whatever passes, so nobody who has waited executes without protection.
+            (Claim::InFlight { until }, Some((listener, deadline))) => {
+                Box::pin(self.wait(listener, until, deadline)).await
             }
-            (Ok(claim), _) => claim,
-            (Err(error), _) => return self.without_store(error, work).await,
-        };
-        Ok(match claim {
-            Claim::Execute(lease) => {
-                let mut tenure = self.claimant.take_up(lease);
-                let work = work(tenure.execution());
-                let ended = tenure.keep_while(work).await;
-                let outcome = outcome_of(self.claimant.id(), ended);
-                conclude(&mut tenure, outcome, &mut self.caller).await
-            }
-            Claim::Replay { settlement, expires } => Answer::Replayed { settlement, expires },
-            Claim::InFlight { until } => Answer::InFlight { until },
-            Claim::Mismatch => Answer::Mismatch,
-            Claim::Unknown => Answer::Unknown { reply: None },
-        })
+            (claim, _) => Ok(claim),
+        }
     }
 
     /// The store could not be asked: the policy says whether the work executes all the same.

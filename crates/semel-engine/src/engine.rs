@@ -1,16 +1,19 @@
 use std::fmt;
+use std::future::poll_fn;
 use std::sync::Arc;
+use std::task::Poll;
 use std::time::Duration;
 
 use semel_core::{Attempt, Fingerprint, Outcome, Owner, Policy, RecordId};
 use semel_store::{Store, StoreError, StoreFuture};
 use tokio::sync::oneshot;
-use tokio::time::timeout;
+use tokio::time::{sleep, timeout};
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 use tracing::Instrument as _;
 
 use crate::answer::Caller;
+use crate::claiming::Claimant;
 use crate::detached::Errand;
 use crate::execution;
 use crate::limits::Slots;
@@ -123,15 +126,15 @@ impl<S: Store> Engine<S> {
             EngineError::TooManyExecutions { max }
         })?;
         let (sender, answer) = oneshot::channel();
-        let caller = Caller::new(attempt.id(), sender);
-        let errand = Errand::new(shared.clone(), attempt, policy.clone(), slot, caller);
-        let work = execution::pack(work);
-        let detached = async move {
-            errand.run(work).await;
-            drop(token);
+        let errand = Errand {
+            caller: Caller::new(attempt.id(), sender),
+            claimant: Claimant::new(shared.clone(), attempt, policy.clone()),
+            slot: Some(slot),
+            token,
         };
         // Boxed: a task's future is moved several times while it is spawned, and this one is large.
-        tokio::spawn(Box::pin(detached.in_current_span()));
+        let detached = Box::pin(errand.run(execution::pack(work)));
+        tokio::spawn(detached.in_current_span());
         answer.await.unwrap_or(Err(EngineError::Interrupted))
     }
 
@@ -196,8 +199,18 @@ impl Shared {
     pub(crate) async fn within<T>(
         limit: Duration,
         verb: &str,
-        call: StoreFuture<'_, T>,
+        mut call: StoreFuture<'_, T>,
     ) -> Result<T, StoreError> {
-        timeout(limit, call).await.unwrap_or_else(|_| Err(StoreError::deadline(verb, limit)))
+        // Set only once there is something to wait for: a store in this process mostly answers at
+        // once. Boxed, as it is large, and every future that makes a call would have room for it.
+        let mut alarm = None;
+        poll_fn(|context| {
+            if let Poll::Ready(answer) = call.as_mut().poll(context) {
+                return Poll::Ready(answer);
+            }
+            let alarm = alarm.get_or_insert_with(|| Box::pin(sleep(limit)));
+            alarm.as_mut().poll(context).map(|()| Err(StoreError::deadline(verb, limit)))
+        })
+        .await
     }
 }

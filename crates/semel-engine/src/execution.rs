@@ -24,7 +24,7 @@ where
     Box::new(|execution| {
         // The closure is called inside the task too, since it may panic as well.
         // Boxed, since it may be large and would be moved several times.
-        tokio::spawn(Box::pin(async move { work(execution).await }.in_current_span()))
+        tokio::spawn(Box::pin(async move { work(execution).await }).in_current_span())
     })
 }
 

@@ -1,7 +1,6 @@
 use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
-
-use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 
 /// The limits of one engine (I10).
 ///
@@ -33,13 +32,13 @@ pub struct Limits {
 /// Counts users of something against a limit.
 #[derive(Debug)]
 pub(crate) struct Slots {
-    free: Arc<Semaphore>,
+    taken: Arc<AtomicUsize>,
     max: usize,
 }
 
 /// One of the [`Slots`], given back when dropped.
 #[derive(Debug)]
-pub(crate) struct Slot(#[expect(dead_code, reason = "held for its drop")] OwnedSemaphorePermit);
+pub(crate) struct Slot(Arc<AtomicUsize>);
 
 // === impl Limits ===
 
@@ -60,13 +59,14 @@ impl Default for Limits {
 
 impl Slots {
     pub(crate) fn new(max: usize) -> Self {
-        let max = max.min(Semaphore::MAX_PERMITS);
-        Self { free: Arc::new(Semaphore::new(max)), max }
+        Self { taken: Arc::default(), max }
     }
 
     /// A slot, unless all are taken. Never waits.
     pub(crate) fn take(&self) -> Option<Slot> {
-        Arc::clone(&self.free).try_acquire_owned().ok().map(Slot)
+        let one_more = |taken: usize| (taken < self.max).then_some(taken + 1);
+        self.taken.try_update(Ordering::Acquire, Ordering::Relaxed, one_more).ok()?;
+        Some(Slot(Arc::clone(&self.taken)))
     }
 
     pub(crate) const fn max(&self) -> usize {
@@ -74,6 +74,15 @@ impl Slots {
     }
 
     pub(crate) fn taken(&self) -> usize {
-        self.max - self.free.available_permits()
+        self.taken.load(Ordering::Acquire)
+    }
+}
+
+// === impl Slot ===
+
+impl Drop for Slot {
+    fn drop(&mut self) {
+        // Whoever sees the slot free sees what its holder did.
+        self.0.fetch_sub(1, Ordering::Release);
     }
 }

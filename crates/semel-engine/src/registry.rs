@@ -3,11 +3,11 @@
 //! The store stays the judge: what is published here is only what the store has acknowledged, and
 //! whoever hears nothing learns the same by polling.
 
-use std::collections::HashMap;
 use std::collections::hash_map::Entry;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use semel_core::{Fingerprint, RecordId, Settlement, Timestamp};
+use semel_store::RecordMap;
 use tokio::sync::watch;
 
 const SHARDS: usize = 64;
@@ -16,7 +16,7 @@ const SHARDS: usize = 64;
 /// executions and waiters.
 #[derive(Debug)]
 pub(crate) struct Registry {
-    shards: [Mutex<HashMap<RecordId, Local>>; SHARDS],
+    shards: [Mutex<RecordMap<Local>>; SHARDS],
 }
 
 /// What happened to a record.
@@ -35,9 +35,10 @@ pub(crate) enum News {
 }
 
 /// One record's local matters.
-#[derive(Debug)]
+#[derive(Debug, Default)]
 struct Local {
-    news: watch::Sender<News>,
+    /// Made for the first who listens: most executions end unheard.
+    news: Option<watch::Sender<News>>,
     executing: usize,
     listeners: usize,
     waiters: usize,
@@ -53,12 +54,13 @@ pub(crate) struct Listener {
     waits: bool,
 }
 
-/// An execution in this process. Dropped without having published anything, it says to look again.
+/// An execution in this process. It tells its news when it is dropped; without any, it says to look
+/// again.
 #[derive(Debug)]
 pub(crate) struct Announcer {
     registry: Arc<Registry>,
     id: RecordId,
-    published: bool,
+    news: News,
 }
 
 // === impl Registry ===
@@ -73,14 +75,14 @@ impl Registry {
     pub(crate) fn listen(self: &Arc<Self>, id: RecordId) -> Listener {
         let news = self.with(id, |local| {
             local.listeners += 1;
-            local.news.subscribe()
+            local.news.get_or_insert_with(|| watch::Sender::new(News::LookAgain)).subscribe()
         });
         Listener { registry: self.clone(), id, news, waits: false }
     }
 
     pub(crate) fn announce(self: &Arc<Self>, id: RecordId) -> Announcer {
         self.with(id, |local| local.executing += 1);
-        Announcer { registry: self.clone(), id, published: false }
+        Announcer { registry: self.clone(), id, news: News::LookAgain }
     }
 
     /// Does something with a record's local matters, and forgets them when nobody is left.
@@ -88,7 +90,7 @@ impl Registry {
         let mut shard = self.shard(id);
         let mut entry = match shard.entry(id) {
             Entry::Occupied(entry) => entry,
-            Entry::Vacant(entry) => entry.insert_entry(Local::new()),
+            Entry::Vacant(entry) => entry.insert_entry(Local::default()),
         };
         let done = act(entry.get_mut());
         if entry.get().is_over() {
@@ -97,7 +99,7 @@ impl Registry {
         done
     }
 
-    fn shard(&self, id: RecordId) -> MutexGuard<'_, HashMap<RecordId, Local>> {
+    fn shard(&self, id: RecordId) -> MutexGuard<'_, RecordMap<Local>> {
         // Record ids are hashes, so any byte spreads them.
         let shard = usize::from(id.as_bytes()[0]) % SHARDS;
         // Counters are changed in single steps: a panic elsewhere leaves nothing half done.
@@ -108,10 +110,6 @@ impl Registry {
 // === impl Local ===
 
 impl Local {
-    fn new() -> Self {
-        Self { news: watch::Sender::new(News::LookAgain), executing: 0, listeners: 0, waiters: 0 }
-    }
-
     const fn is_over(&self) -> bool {
         self.executing == 0 && self.listeners == 0
     }
@@ -157,11 +155,9 @@ impl Drop for Listener {
 // === impl Announcer ===
 
 impl Announcer {
+    /// Takes note of what to tell when the execution ends, which is now.
     pub(crate) fn publish(&mut self, news: News) {
-        self.published = true;
-        self.registry.with(self.id, |local| {
-            local.news.send_replace(news);
-        });
+        self.news = news;
     }
 }
 
@@ -169,8 +165,8 @@ impl Drop for Announcer {
     fn drop(&mut self) {
         self.registry.with(self.id, |local| {
             local.executing -= 1;
-            if !self.published {
-                local.news.send_replace(News::LookAgain);
+            if let Some(news) = &local.news {
+                news.send_replace(self.news.clone());
             }
         });
     }
@@ -194,6 +190,17 @@ mod tests {
         let mut listener = registry.listen(record(1));
         drop(registry.announce(record(1)));
         assert!(matches!(listener.hear().await, News::LookAgain));
+    }
+
+    #[tokio::test]
+    async fn who_comes_while_it_executes_hears_how_it_ended() {
+        let registry = Arc::new(Registry::default());
+        let mut announcer = registry.announce(record(1));
+        let mut listener = registry.listen(record(1));
+        let (fingerprint, settlement) = (Fingerprint::from_bytes([1; 32]), Settlement::Abandoned);
+        announcer.publish(News::Settled { fingerprint, settlement, expires: Timestamp::ZERO });
+        drop(announcer);
+        assert!(matches!(listener.hear().await, News::Settled { .. }));
     }
 
     #[tokio::test]

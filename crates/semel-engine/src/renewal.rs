@@ -31,6 +31,14 @@ pub(crate) struct Tenure {
     announcer: Announcer,
 }
 
+/// What may happen to a lease in use.
+enum Event {
+    /// Its time is over.
+    RanOut,
+    /// A renewal, sent at this moment, was answered.
+    Answered(Instant, Result<Renewed, StoreError>),
+}
+
 // === impl Tenure ===
 
 impl Tenure {
@@ -83,24 +91,41 @@ impl Tenure {
     pub(crate) async fn keep_while<T>(&mut self, job: impl Future<Output = T>) -> T {
         let mut job = pin!(job);
         loop {
-            let runs_out = self.since + self.policy.lease();
             tokio::select! {
                 biased;
                 done = &mut job => return done,
-                () = sleep_until(runs_out), if !self.lost.is_cancelled() => self.ran_out(),
-                (sent, renewed) = self.renew_when_due() => self.note(sent, renewed),
+                event = self.next_event() => match event {
+                    Event::RanOut => self.ran_out(),
+                    Event::Answered(sent, renewed) => self.note(sent, renewed),
+                },
             }
         }
     }
 
-    async fn renew_when_due(&self) -> (Instant, Result<Renewed, StoreError>) {
-        match self.due {
-            Some(due) => sleep_until(due).await,
-            None => std::future::pending().await,
+    /// What happens to the lease next. Most work ends before anything does, so there is one timer
+    /// for all of it until a renewal is under way.
+    async fn next_event(&self) -> Event {
+        let Some(due) = self.due else {
+            return std::future::pending().await;
+        };
+        let held = !self.lost.is_cancelled();
+        let runs_out = self.since + self.policy.lease();
+        if held && runs_out < due {
+            sleep_until(runs_out).await;
+            return Event::RanOut;
         }
+        sleep_until(due).await;
+        tokio::select! {
+            biased;
+            () = sleep_until(runs_out), if held => Event::RanOut,
+            event = self.renew() => event,
+        }
+    }
+
+    async fn renew(&self) -> Event {
         let sent = Instant::now();
         let call = self.shared.store.renew(&self.lease, self.policy.lease());
-        (sent, Shared::within(self.verb_timeout(), "renew", call).await)
+        Event::Answered(sent, Shared::within(self.verb_timeout(), "renew", call).await)
     }
 
     fn note(&mut self, sent: Instant, renewed: Result<Renewed, StoreError>) {

@@ -54,7 +54,7 @@ pub(crate) async fn conclude(tenure: &mut Tenure, outcome: Outcome, caller: &mut
             // Not the refusal itself: it may hold a reply (trap 24).
             let record = tenure.lease().id().prefix();
             tracing::warn!(%record, "the lease was lost before the outcome was written");
-            refused(tenure, &outcome, refusal, caller).await
+            Box::pin(refused(tenure, &outcome, refusal, caller)).await
         }
     }
 }
@@ -68,14 +68,14 @@ pub(crate) async fn land(
     write: &Write,
     on_delay: impl FnOnce(&Tenure),
 ) -> Landed {
-    let began = Instant::now();
+    let (began, mut waited) = (Instant::now(), Duration::ZERO);
     let patience = tenure.shared().limits.settle_patience;
     let mut on_delay = Some(on_delay);
     let mut backoff = Backoff::new(Duration::from_millis(20), Duration::from_secs(5));
     for tries in 1_u32.. {
         let mut limit = tenure.verb_timeout();
         if on_delay.is_some() {
-            limit = limit.min(patience.saturating_sub(began.elapsed()));
+            limit = limit.min(patience.saturating_sub(waited));
         }
         // Only the write's own answer counts. A refused renewal does not: it is also what follows
         // when an earlier try of this write had landed unheard.
@@ -89,14 +89,17 @@ pub(crate) async fn land(
             Err(error) => error,
         };
         tracing::warn!(record = %tenure.lease().id().prefix(), tries, %error, "not yet written");
-        let waited_enough = tries >= TRIES_BEFORE_ANSWER || began.elapsed() >= patience;
+        waited = began.elapsed();
+        let waited_enough = tries >= TRIES_BEFORE_ANSWER || waited >= patience;
         if let Some(on_delay) = on_delay.take_if(|_| waited_enough) {
             on_delay(tenure);
         }
-        if began.elapsed() >= tenure.policy().ttl() {
+        if waited >= tenure.policy().ttl() {
             break;
         }
-        tenure.keep_while(sleep(backoff.pause())).await;
+        // Boxed, being rare and large: see `Errand`.
+        Box::pin(tenure.keep_while(sleep(backoff.pause()))).await;
+        waited = began.elapsed();
     }
     Landed::GivenUp
 }

@@ -1,6 +1,7 @@
 //! Those who wait for the outcome of another execution: duplicates, and holders who lost their
 //! lease. They are woken by news from this process and by polling across nodes.
 
+use std::sync::Arc;
 use std::time::Duration;
 
 use semel_core::{Claim, InFlight, State, Timestamp};
@@ -33,8 +34,8 @@ enum Wake {
 }
 
 impl Errand {
-    /// Waits for the outcome of the execution that is in flight, for at most `timeout` since the
-    /// attempt began, or for its lease to become free.
+    /// Waits for the outcome of the execution that is in flight, until `deadline`, or for its lease
+    /// to become free.
     ///
     /// It polls with the attempt's own claim: if the holder released or abandoned the record, the
     /// waiter is granted the next lease. That is all it can do: it has nothing to write with
@@ -44,23 +45,22 @@ impl Errand {
         &mut self,
         mut listener: Listener,
         mut until: Timestamp,
-        timeout: Duration,
+        deadline: Instant,
     ) -> Result<Claim, StoreError> {
-        let limits = self.shared.limits;
-        let Some(_waiter) = self.shared.waiters.take() else {
+        let shared = Arc::clone(self.claimant.shared());
+        let Some(_waiter) = shared.waiters.take() else {
             return Ok(Claim::InFlight { until });
         };
-        if !listener.start_waiting(limits.waiters_per_record_max) {
+        if !listener.start_waiting(shared.limits.waiters_per_record_max) {
             return Ok(Claim::InFlight { until });
         }
-        let deadline = self.began + timeout;
         let mut polls = Backoff::new(POLL_FIRST, POLL_MAX);
         loop {
             // An attempt that may hold a lease unheard still counts as running.
             if !self.claimant.is_in_doubt() {
                 self.slot = None;
             }
-            match pause(&self.shared, &mut self.caller, &mut listener, deadline, &mut polls).await {
+            match pause(&shared, &mut self.caller, &mut listener, deadline, &mut polls).await {
                 Wake::Stop => return Ok(Claim::InFlight { until }),
                 Wake::News(News::Settled { fingerprint, settlement, expires })
                     if fingerprint == self.claimant.fingerprint() =>
@@ -83,7 +83,7 @@ impl Errand {
     /// Claims once, if a slot is free for the execution that this may become.
     async fn poll(&mut self) -> Result<Option<Claim>, StoreError> {
         if self.slot.is_none() {
-            self.slot = self.shared.executions.take();
+            self.slot = self.claimant.shared().executions.take();
         }
         match self.slot {
             Some(_) => self.claimant.claim_now().await.map(Some),

@@ -9,7 +9,7 @@ use semel_core::{
     Timestamp,
 };
 
-use crate::{Clock, Health, Released, Renewed, Settled, Store, StoreFuture, Swept};
+use crate::{Clock, Health, IdHash, Released, Renewed, Settled, Store, StoreFuture, Swept};
 
 /// Answers replays from this process's memory: a settled record never changes until it expires
 /// (I2), so a copy is as good as the record.
@@ -38,7 +38,7 @@ pub struct Cached<S> {
     store: S,
     clock: Arc<dyn Clock>,
     limits: CacheLimits,
-    copies: Cache<RecordId, Copied, ByBytes>,
+    copies: Cache<RecordId, Copied, ByBytes, IdHash>,
 }
 
 /// How much a [`Cached`] store remembers, and how close to its expiry it trusts a copy.
@@ -109,7 +109,7 @@ impl<S: Store> Cached<S> {
             copies: Cache::with_options(
                 options,
                 ByBytes,
-                quick_cache::DefaultHashBuilder::default(),
+                IdHash::default(),
                 quick_cache::sync::DefaultLifecycle::default(),
             ),
         }

@@ -3,6 +3,7 @@
 //! - [`Store`] is the contract: six verbs and a health check.
 //! - [`MemoryStore`] is the reference, for tests and for work that need not survive its process.
 //! - [`Cached`], [`Guarded`] and [`Metered`] wrap any store and are stores themselves.
+//! - [`RecordMap`] is the map that they keep records in while these are in memory.
 //! - [`conformance`] (feature `conformance`) holds a store to the contract: `store_conformance!`.
 
 mod answers;
@@ -14,6 +15,7 @@ mod error;
 mod guarded;
 mod memory;
 mod metered;
+mod record_map;
 mod store;
 #[cfg(test)]
 mod unruly;
@@ -25,4 +27,5 @@ pub use error::StoreError;
 pub use guarded::{BreakerState, Guard, Guarded};
 pub use memory::MemoryStore;
 pub use metered::{Metered, metric};
+pub use record_map::{IdHash, IdHasher, RecordMap};
 pub use store::{Store, StoreFuture};

@@ -1,4 +1,4 @@
-use std::collections::HashMap;
+use std::collections::hash_map::Entry;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
@@ -8,8 +8,8 @@ use semel_core::{
 };
 
 use crate::{
-    Clock, FromTransition, Health, Released, Renewed, Settled, SteadyClock, Store, StoreFuture,
-    Swept,
+    Clock, FromTransition, Health, RecordMap, Released, Renewed, Settled, SteadyClock, Store,
+    StoreFuture, Swept,
 };
 
 /// Keeps records in this process's memory: the reference store.
@@ -18,7 +18,7 @@ use crate::{
 /// compared with it. It forgets everything when the process ends.
 #[derive(Clone, Debug)]
 pub struct MemoryStore {
-    records: Arc<Mutex<HashMap<RecordId, Record>>>,
+    records: Arc<Mutex<RecordMap<Record>>>,
     clock: Arc<dyn Clock>,
 }
 
@@ -45,18 +45,16 @@ impl MemoryStore {
         self.records().is_empty()
     }
 
-    fn records(&self) -> MutexGuard<'_, HashMap<RecordId, Record>> {
+    fn records(&self) -> MutexGuard<'_, RecordMap<Record>> {
         // No code panics while it holds the lock with a record half written.
         self.records.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     fn claim_now(&self, attempt: &Attempt, policy: &Policy) -> Claim {
-        let mut records = self.records();
-        let decision = decide(records.get(&attempt.id()), attempt, policy, self.clock.now());
-        if let Some(record) = decision.write {
-            records.insert(attempt.id(), record);
-        }
-        decision.claim
+        self.change(attempt.id(), |record, now| {
+            let decision = decide(record, attempt, policy, now);
+            (decision.claim, decision.write)
+        })
     }
 
     /// Makes one fenced write.
@@ -65,12 +63,33 @@ impl MemoryStore {
         id: RecordId,
         transition: impl FnOnce(Option<&Record>, Timestamp) -> Transition,
     ) -> A {
+        self.change(id, |record, now| A::from_transition(transition(record, now)))
+    }
+
+    /// Decides about a record and writes what was decided, in one step.
+    fn change<A>(
+        &self,
+        id: RecordId,
+        decide: impl FnOnce(Option<&Record>, Timestamp) -> (A, Option<Record>),
+    ) -> A {
         let mut records = self.records();
-        let (answer, write) = A::from_transition(transition(records.get(&id), self.clock.now()));
-        if let Some(record) = write {
-            records.insert(id, record);
+        let now = self.clock.now();
+        match records.entry(id) {
+            Entry::Occupied(mut entry) => {
+                let (answer, write) = decide(Some(entry.get()), now);
+                if let Some(record) = write {
+                    entry.insert(record);
+                }
+                answer
+            }
+            Entry::Vacant(entry) => {
+                let (answer, write) = decide(None, now);
+                if let Some(record) = write {
+                    entry.insert(record);
+                }
+                answer
+            }
         }
-        answer
     }
 
     fn sweep_now(&self, limit: usize) -> Swept {

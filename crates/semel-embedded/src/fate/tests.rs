@@ -73,6 +73,34 @@ fn who_leaves_after_being_woken_wakes_the_others() {
     assert_eq!(count.get(), 1);
 }
 
+/// One who was woken and is then neither polled nor dropped must not hold up the others for ever.
+#[test]
+fn the_next_group_wakes_those_who_are_held_up() {
+    let mut heralds = Heralds::default();
+    let (herald, next) = (heralds.next(), heralds.next());
+    let (stuck, _) = waiting(&herald);
+    let (mut held_up, count) = waiting(&herald);
+    herald.say(Fate::Durable);
+    assert_eq!(count.get(), 0, "it trusts the first one to pass the word on");
+    next.say(Fate::Durable);
+    assert_eq!(count.get(), 1);
+    assert!(heard_durable(&poll(&mut held_up, &count)));
+    drop(stuck);
+}
+
+/// A group may be given up while the one before it is still being written.
+#[test]
+fn those_whose_fate_is_open_are_left_alone() {
+    let mut heralds = Heralds::default();
+    let (herald, next) = (heralds.next(), heralds.next());
+    let (mut waiter, count) = waiting(&herald);
+    next.say(Fate::Refused("full".into()));
+    assert_eq!(count.get(), 0);
+    herald.say(Fate::Durable);
+    assert_eq!(count.get(), 1);
+    assert!(heard_durable(&poll(&mut waiter, &count)));
+}
+
 #[test]
 fn who_leaves_before_is_not_counted_on() {
     let herald = Herald::default();

@@ -89,6 +89,23 @@ async fn a_holder_that_was_taken_over_answers_with_its_successors_outcome() {
     assert_eq!((first.running(), second.running()), (0, 0));
 }
 
+/// Not only when the next renewal fails, or hangs: others may take the lease from that moment on.
+#[tokio::test(start_paused = true)]
+async fn work_is_told_of_the_end_of_its_lease_on_time() {
+    for fault in [Fault::Unavailable, Fault::Hang] {
+        let (engine, store) = engine();
+        store.fail([Verb::Renew], fault);
+        let began = Instant::now();
+        let work = |execution: Execution| async move {
+            execution.lost().await;
+            completed("first")
+        };
+        once(&engine, &conflict(), work).await.unwrap();
+        let late = began.elapsed().checked_sub(LEASE);
+        assert!(late.is_some_and(|late| late < Duration::from_millis(5)), "{fault:?}: {late:?}");
+    }
+}
+
 #[tokio::test(start_paused = true)]
 async fn work_that_lost_its_lease_is_told_and_goes_on() {
     let memory = memory();
