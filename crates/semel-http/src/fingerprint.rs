@@ -13,6 +13,7 @@ use crate::policy::RoutePolicy;
 pub(crate) fn fingerprint_of(parts: &Parts, body: &[u8], policy: &RoutePolicy) -> Fingerprint {
     let mut named: Vec<(&str, Cow<'_, [u8]>)> = Vec::with_capacity(10);
     named.push(("method", parts.method.as_str().as_bytes().into()));
+    // As it was sent, unlike in the scope: see `Route::what`.
     named.push(("path", parts.uri.path().as_bytes().into()));
     if let Some(query) = parts.uri.query() {
         named.push(("query", query.as_bytes().into()));

@@ -26,22 +26,6 @@ pub(crate) const OMITTED: HeaderValue = HeaderValue::from_static("omitted");
 /// "Do not send another request on this connection."
 pub(crate) const CLOSE: HeaderValue = HeaderValue::from_static("close");
 
-const PROXY_CONNECTION: HeaderName = HeaderName::from_static("proxy-connection");
-const KEEP_ALIVE: HeaderName = HeaderName::from_static("keep-alive");
-
-/// The fields that only concern one connection, whatever `Connection` says.
-const HOP_BY_HOP: [HeaderName; 9] = [
-    header::CONNECTION,
-    KEEP_ALIVE,
-    PROXY_CONNECTION,
-    header::PROXY_AUTHENTICATE,
-    header::PROXY_AUTHORIZATION,
-    header::TE,
-    header::TRAILER,
-    header::TRANSFER_ENCODING,
-    header::UPGRADE,
-];
-
 /// Takes out what concerns one connection only: the fields that always do, and those that
 /// `Connection` names. Whatever is left is end to end.
 ///
@@ -64,21 +48,23 @@ pub fn remove_hop_by_hop(headers: &mut HeaderMap) {
     }
 }
 
-/// The fields by which an answer says what became of the request.
-const OWN: [HeaderName; 5] = [REPLAYED, EXPIRES, STORED, BYPASSED, BODY];
-
 /// Takes out what only we may say about an answer of ours.
 pub(crate) fn remove_own(headers: &mut HeaderMap) {
-    let found: Vec<HeaderName> =
-        headers.keys().filter(|name| OWN.contains(name)).cloned().collect();
+    let found: Vec<HeaderName> = headers.keys().filter(|name| is_own(name)).cloned().collect();
     for name in &found {
         headers.remove(name);
     }
 }
 
+/// Is it a field by which an answer says what became of the request?
+fn is_own(name: &HeaderName) -> bool {
+    name.as_str().starts_with("x-idempotency-")
+        && [REPLAYED, EXPIRES, STORED, BYPASSED, BODY].contains(name)
+}
+
 /// May a policy put this field on replays? Not one that the reply itself may carry.
 pub(crate) fn may_mark_replays(name: &HeaderName) -> bool {
-    const OF_REPLIES: [HeaderName; 6] = [
+    let of_replies = [
         header::SET_COOKIE,
         header::CONTENT_LENGTH,
         header::CONTENT_TYPE,
@@ -86,13 +72,26 @@ pub(crate) fn may_mark_replays(name: &HeaderName) -> bool {
         header::LOCATION,
         header::DATE,
     ];
-    let is_ours = name != REPLAYED && OWN.contains(name);
-    !is_ours && !is_hop_by_hop(name) && !OF_REPLIES.contains(name)
+    let is_ours = name != REPLAYED && is_own(name);
+    !is_ours && !is_hop_by_hop(name) && !of_replies.contains(name)
 }
 
 /// Is this field for one connection only, whatever `Connection` says?
 pub fn is_hop_by_hop(name: &HeaderName) -> bool {
-    HOP_BY_HOP.contains(name)
+    // By their texts, which the compiler tells apart by length and then at once. Each message has
+    // all its names asked for.
+    matches!(
+        name.as_str(),
+        "connection"
+            | "keep-alive"
+            | "proxy-connection"
+            | "proxy-authenticate"
+            | "proxy-authorization"
+            | "te"
+            | "trailer"
+            | "transfer-encoding"
+            | "upgrade"
+    )
 }
 
 fn named_by_connection(headers: &HeaderMap) -> Vec<HeaderName> {
@@ -105,15 +104,15 @@ fn named_by_connection(headers: &HeaderMap) -> Vec<HeaderName> {
 }
 
 fn is_needed(name: &HeaderName) -> bool {
-    const NEEDED: [HeaderName; 6] = [
+    [
         header::CONTENT_LENGTH,
         header::HOST,
         header::AUTHORIZATION,
         header::CONTENT_TYPE,
         IDEMPOTENCY_KEY,
         IDEMPOTENCY_FENCE,
-    ];
-    NEEDED.contains(name)
+    ]
+    .contains(name)
 }
 
 #[cfg(test)]

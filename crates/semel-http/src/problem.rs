@@ -55,6 +55,7 @@ pub struct Problem {
     status: StatusCode,
     detail: Box<str>,
     retry_after_s: Option<u32>,
+    is_retry_safe: bool,
 }
 
 /// Where the pages of the codes are.
@@ -176,7 +177,21 @@ impl Problem {
     /// A problem of this code; `detail` says what happened and what to do, and never quotes a key,
     /// a body or a credential.
     pub fn new(code: Code, detail: impl Into<Box<str>>) -> Self {
-        Self { code, status: code.status(), detail: detail.into(), retry_after_s: None }
+        Self {
+            code,
+            status: code.status(),
+            detail: detail.into(),
+            retry_after_s: None,
+            is_retry_safe: code.is_retry_safe(),
+        }
+    }
+
+    /// The same, where this occurrence may be less safe to retry than the code says: without a key,
+    /// what may have been executed would be executed again.
+    #[must_use]
+    pub const fn retry_safe(mut self, is_safe: bool) -> Self {
+        self.is_retry_safe = self.code.is_retry_safe() && is_safe;
+        self
     }
 
     /// The same with another status.
@@ -214,7 +229,7 @@ impl Problem {
 
     fn to_json(&self) -> String {
         let (code, title) = (self.code.as_str(), self.code.title());
-        let (status, retry_safe) = (self.status.as_u16(), self.code.is_retry_safe());
+        let (status, retry_safe) = (self.status.as_u16(), self.is_retry_safe);
         let detail = escaped(&self.detail);
         format!(
             r#"{{"type":"{PAGES}{code}","title":"{title}","status":{status},"detail":"{detail}","error_code":"{code}","error_message":"{detail}","retry_safe":{retry_safe}}}"#,

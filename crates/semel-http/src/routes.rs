@@ -1,5 +1,7 @@
 //! Which policy a request comes under.
 
+mod path;
+
 use std::borrow::Cow;
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -7,6 +9,7 @@ use std::sync::Arc;
 use http::Method;
 use matchit::Router;
 
+use self::path::normalised;
 use crate::observe::RouteMetrics;
 use crate::policy::{Need, RoutePolicy};
 
@@ -81,7 +84,8 @@ impl Routes {
     pub fn add(&mut self, matches: &str, policy: RoutePolicy) -> Result<(), RouteError> {
         let malformed = || RouteError::Malformed(matches.to_owned());
         let (method, path) = matches.split_once(' ').ok_or_else(malformed)?;
-        let path = path.trim_start();
+        // As requests are matched, or it would match none.
+        let path = &*normalised(path.trim_start());
         if !path.starts_with('/') || path.contains(char::is_whitespace) {
             return Err(malformed());
         }
@@ -102,7 +106,9 @@ impl Routes {
         Ok(())
     }
 
-    /// The route of a request. One for its method comes before one for any method.
+    /// The route of a request, however its path is spelled: escapes of unreserved characters,
+    /// repeated slashes, `.` and `..` do not get around a route. One for its method comes before
+    /// one for any method.
     pub fn find(&self, method: &Method, path: &str) -> &Arc<Route> {
         let path = normalised(path);
         self.by_method
@@ -158,6 +164,12 @@ impl Route {
     }
 
     /// What a key is good for: the pattern, or the path itself if none matched.
+    ///
+    /// That is the normalised path, while the fingerprint has the path as it was sent. So a key
+    /// that comes again with another spelling of the path finds its record, and is a mismatch
+    /// there. Were the scope by spelling too, a server that takes both for one path would execute
+    /// twice. Were the fingerprint normalised too, one that takes them for two paths would have an
+    /// operation answered with another's reply.
     pub(crate) fn what<'a>(&'a self, path: &'a str) -> Cow<'a, str> {
         match &self.pattern {
             Some(pattern) => Cow::Borrowed(pattern),
@@ -175,32 +187,6 @@ impl RouteError {
             other => Self::BadPattern { path: path.to_owned(), reason: other.to_string() },
         }
     }
-}
-
-/// The path with escapes of unreserved characters undone (RFC 3986, 6.2.2.2): `/%63harges` is
-/// `/charges` to every server, so it must not get around the route of `/charges`.
-fn normalised(path: &str) -> Cow<'_, str> {
-    if !path.contains('%') {
-        return Cow::Borrowed(path);
-    }
-    let mut out = String::with_capacity(path.len());
-    let mut rest = path;
-    while let Some(at) = rest.find('%') {
-        out.push_str(&rest[..at]);
-        rest = &rest[at..];
-        match rest.get(1..3).and_then(|digits| u8::from_str_radix(digits, 16).ok()) {
-            Some(byte) if byte.is_ascii_alphanumeric() || b"-._~".contains(&byte) => {
-                out.push(char::from(byte));
-                rest = &rest[3..];
-            }
-            _ => {
-                out.push('%');
-                rest = &rest[1..];
-            }
-        }
-    }
-    out.push_str(rest);
-    Cow::Owned(out)
 }
 
 #[cfg(test)]
@@ -237,21 +223,48 @@ mod tests {
         assert_eq!(find(&routes, "PUT", "/a/1"), "* /a/{*rest}");
     }
 
+    /// Many servers read all of these as one path: none gets around its route.
     #[test]
-    fn escapes_do_not_get_around_a_route() {
-        let routes = routes(&["POST /charges"]);
-        assert_eq!(find(&routes, "POST", "/%63harge%73"), "POST /charges");
-        for path in ["/charges%2F", "/charges%", "/charges%zz", "/%"] {
-            assert_eq!(find(&routes, "POST", path), "*");
+    fn no_spelling_gets_around_a_route() {
+        let routes = routes(&["POST /v1/charges", "POST /v1/charges/{id}", "* /files/{*rest}"]);
+        for path in [
+            "/v1/%63harge%73",
+            "/v1//charges",
+            "//v1/charges",
+            "/v1/./charges",
+            "/v1/x/../charges",
+            "/v1/x/%2e%2e/charges",
+            "/v1/%2e/x/.%2E//charges",
+        ] {
+            assert_eq!(find(&routes, "POST", path), "POST /v1/charges", "{path}");
         }
+        assert_eq!(find(&routes, "POST", "/v1/charges//./7"), "POST /v1/charges/{id}");
+        assert_eq!(find(&routes, "PUT", "/x/..//files/a//b"), "* /files/{*rest}");
+        for path in
+            ["/v1/charges%2F", "/v1/charges%", "/v1%2Fcharges", "/v1/charges;a", "/V1/charges"]
+        {
+            assert_eq!(find(&routes, "POST", path), "*", "{path}");
+        }
+    }
+
+    #[test]
+    fn a_pattern_is_normalised_as_requests_are() {
+        let mut routes = routes(&["POST /v1//%63harges/./{id}"]);
+        let name = "POST /v1/charges/{id}";
+        for path in ["/v1/charges/1", "/v1//%63harges/./1"] {
+            assert_eq!(find(&routes, "POST", path), name);
+        }
+        let error = routes.add(name, RoutePolicy::default()).unwrap_err();
+        assert!(matches!(error, RouteError::Conflict { .. }), "{error}");
     }
 
     #[test]
     fn an_unmatched_path_is_a_scope_of_its_own() {
         let routes = routes(&["POST /a/{id}"]);
-        let find = |path| routes.find(&Method::POST, path);
-        assert_eq!(find("/a/1").what("/a/1"), "/a/{id}");
-        assert_eq!(find("/b/1").what("/b/1"), "/b/1");
+        let what = |path| routes.find(&Method::POST, path).what(path);
+        assert_eq!(what("/a/1"), "/a/{id}");
+        assert_eq!(what("/b/1"), "/b/1");
+        assert_eq!(what("/b//%31"), "/b/1");
     }
 
     #[test]

@@ -41,6 +41,23 @@ pub enum StoredBody {
     Omitted,
 }
 
+/// A reply whose body is still as the record has it.
+#[derive(Debug)]
+pub(crate) struct PackedReply {
+    status: StatusCode,
+    headers: HeaderMap,
+    pub(crate) body: PackedBody,
+    trailers: HeaderMap,
+}
+
+/// The body of a [`PackedReply`].
+pub(crate) enum PackedBody {
+    Plain(Bytes),
+    /// An LZ4 block, and its length before compression.
+    Compressed(Bytes, usize),
+    Omitted,
+}
+
 /// Why bytes are not a stored reply.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
@@ -89,6 +106,15 @@ impl StoredReply {
 
     /// The reply in the bytes of a record.
     pub fn decode(bytes: &Bytes) -> Result<Self, StoredReplyError> {
+        PackedReply::decode(bytes)?.unpack()
+    }
+}
+
+// === impl PackedReply ===
+
+impl PackedReply {
+    /// The reply in the bytes of a record. What it takes is no more than those bytes.
+    pub(crate) fn decode(bytes: &Bytes) -> Result<Self, StoredReplyError> {
         let mut input = Input { bytes: bytes.clone() };
         match input.u8()? {
             VERSION => {}
@@ -100,8 +126,14 @@ impl StoredReply {
         let headers = input.fields()?;
         let trailers = input.fields()?;
         let len = input.u32()?;
-        let body = StoredBody::unpack(flags, len, input.bytes)?;
+        let body = PackedBody::new(flags, len, input.bytes)?;
         Ok(Self { status, headers, body, trailers })
+    }
+
+    /// The same with its body as it was. What that takes is [`PackedBody::len`].
+    pub(crate) fn unpack(self) -> Result<StoredReply, StoredReplyError> {
+        let Self { status, headers, body, trailers } = self;
+        Ok(StoredReply { status, headers, body: body.unpack()?, trailers })
     }
 }
 
@@ -145,23 +177,54 @@ impl StoredBody {
         }
         (0, len, body.clone())
     }
+}
 
-    fn unpack(flags: u8, len: u32, rest: Bytes) -> Result<Self, StoredReplyError> {
+// === impl PackedBody ===
+
+impl PackedBody {
+    fn new(flags: u8, len: u32, rest: Bytes) -> Result<Self, StoredReplyError> {
         let len = usize::try_from(len).map_err(|_| damaged("body length"))?;
         match flags {
-            0 if rest.len() == len => Ok(Self::Kept(rest)),
+            0 if rest.len() == len => Ok(Self::Plain(rest)),
+            // LZ4 makes no more than 255 bytes of one.
             COMPRESSED if len <= BODY_MAX && len / 256 <= rest.len() => {
-                let body = lz4_flex::block::decompress(&rest, len).map_err(|_| damaged("body"))?;
-                if body.len() == len {
-                    Ok(Self::Kept(body.into()))
-                } else {
-                    Err(damaged("body length"))
-                }
+                Ok(Self::Compressed(rest, len))
             }
             BODY_OMITTED if len == 0 && rest.is_empty() => Ok(Self::Omitted),
             0 | COMPRESSED | BODY_OMITTED => Err(damaged("body length")),
             _ => Err(damaged("flags")),
         }
+    }
+
+    /// How long the body is once it is unpacked.
+    pub(crate) fn len(&self) -> u64 {
+        match self {
+            Self::Plain(body) => body.len() as u64,
+            Self::Compressed(_, len) => *len as u64,
+            Self::Omitted => 0,
+        }
+    }
+
+    fn unpack(self) -> Result<StoredBody, StoredReplyError> {
+        match self {
+            Self::Plain(body) => Ok(StoredBody::Kept(body)),
+            Self::Compressed(block, len) => {
+                let body = lz4_flex::block::decompress(&block, len).map_err(|_| damaged("body"))?;
+                if body.len() == len {
+                    Ok(StoredBody::Kept(body.into()))
+                } else {
+                    Err(damaged("body length"))
+                }
+            }
+            Self::Omitted => Ok(StoredBody::Omitted),
+        }
+    }
+}
+
+/// Shows no byte of the body (trap 24).
+impl std::fmt::Debug for PackedBody {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "{} bytes", self.len())
     }
 }
 

@@ -14,27 +14,37 @@ use super::ResponseBody;
 use super::body::Read;
 use super::execute::Live;
 use super::protect::{close, refused_by_engine};
+use super::room::Room;
 use crate::headers;
 use crate::observe::Decided;
 use crate::policy::RoutePolicy;
 use crate::problem::{Code, Problem};
 use crate::routes::Route;
-use crate::stored_reply::{StoredBody, StoredReply, StoredReplyError};
+use crate::stored_reply::{PackedReply, StoredBody, StoredReply, StoredReplyError};
 
 /// When to come again: executions rarely take longer, and their end cannot be foretold.
 const RETRY_AFTER_S: u32 = 1;
 
 /// Where an answer goes to.
-pub(crate) struct Answered {
+pub(crate) struct Answered<'a> {
     pub(crate) route: Arc<Route>,
     pub(crate) id: RecordId,
     pub(crate) began: Instant,
     pub(crate) version: Version,
+    pub(crate) room: &'a Arc<Room>,
+}
+
+/// Why a stored reply is not given.
+#[derive(Debug, PartialEq, Eq)]
+enum NoReplay {
+    Unreadable(StoredReplyError),
+    /// Too much is held for others.
+    NoRoom,
 }
 
 // === impl Answered ===
 
-impl Answered {
+impl Answered<'_> {
     /// The response for the client. `live` has what this attempt's own execution gave, if it
     /// executed.
     pub(crate) fn response<R, E>(
@@ -81,7 +91,11 @@ impl Answered {
                 (Decided::NotStored, response)
             }
             Answer::Released { .. } => (Decided::Released, live.unwrap_or_else(interrupted)),
-            Answer::Replayed { settlement, expires } => self.replay(&settlement, expires),
+            Answer::Replayed { settlement, expires } => {
+                // The reply of a holder who was fenced off is not needed, nor is its room.
+                drop(live);
+                self.replay(&settlement, expires)
+            }
             Answer::InFlight { .. } => (Decided::InFlight, in_flight(policy)),
             Answer::Mismatch => (Decided::Mismatch, mismatch(policy)),
             // Without a reply it is another's outcome that is unknown: a holder who was fenced off
@@ -113,14 +127,10 @@ impl Answered {
         settlement: &Settlement,
         expires: Timestamp,
     ) -> (Decided, Response<ResponseBody<R>>) {
-        let mut response = match settlement.reply().map(|reply| stored(reply)).transpose() {
+        let stored = settlement.reply().map(|reply| stored(reply, self.room)).transpose();
+        let mut response = match stored {
             Ok(stored) => stored.unwrap_or_else(abandoned),
-            Err(error) => {
-                // The work was done: it is not executed again, whatever became of its reply.
-                tracing::error!(record = %self.id.prefix(), %error, "the stored reply cannot be read");
-                let problem = Problem::new(Code::StoredReplyUnreadable, error.to_string());
-                return (Decided::Unknown, problem.into_response());
-            }
+            Err(why) => return self.not_replayed(&why),
         };
         let headers = response.headers_mut();
         for (name, value) in &self.route.policy().replay_headers {
@@ -128,6 +138,27 @@ impl Answered {
         }
         expire(headers, expires);
         (Decided::Replayed, response)
+    }
+
+    /// The work was done: it is not executed again, whatever keeps its reply from being given.
+    fn not_replayed<R>(&self, why: &NoReplay) -> (Decided, Response<ResponseBody<R>>) {
+        match why {
+            NoReplay::Unreadable(error) => {
+                let record = self.id.prefix();
+                tracing::error!(%record, %error, "the stored reply cannot be read");
+                let problem = Problem::new(Code::StoredReplyUnreadable, error.to_string());
+                (Decided::Unknown, problem.into_response())
+            }
+            NoReplay::NoRoom => (Decided::Refused, no_room()),
+        }
+    }
+}
+
+// === impl NoReplay ===
+
+impl From<StoredReplyError> for NoReplay {
+    fn from(error: StoredReplyError) -> Self {
+        Self::Unreadable(error)
     }
 }
 
@@ -143,9 +174,14 @@ fn own(answer: &Result<Answer, EngineError>) -> bool {
 }
 
 /// A stored reply, as a response.
-fn stored<R>(reply: &Reply) -> Result<Response<ResponseBody<R>>, StoredReplyError> {
-    let StoredReply { status, mut headers, body, trailers } = StoredReply::decode(reply.bytes())?;
-    let mut read = Read::default();
+fn stored<R>(reply: &Reply, room: &Arc<Room>) -> Result<Response<ResponseBody<R>>, NoReplay> {
+    let packed = PackedReply::decode(reply.bytes())?;
+    let mut read = Read::within(room);
+    // Before it is unpacked: a small record can make a large body.
+    if !read.take_room(packed.body.len()) {
+        return Err(NoReplay::NoRoom);
+    }
+    let StoredReply { status, mut headers, body, trailers } = packed.unpack()?;
     match body {
         StoredBody::Kept(body) => read.push(body),
         StoredBody::Omitted => {
@@ -191,6 +227,12 @@ fn mismatch<R>(policy: &RoutePolicy) -> Response<ResponseBody<R>> {
     Problem::new(Code::PayloadMismatch, detail).with_status(policy.mismatch_status).into_response()
 }
 
+fn no_room<R>() -> Response<ResponseBody<R>> {
+    let detail = "there is no room for the recorded reply while so many bodies are being sent; \
+                  nothing was executed";
+    Problem::new(Code::TooBusy, detail).with_retry_after(RETRY_AFTER_S).into_response()
+}
+
 fn unknown<R>() -> Response<ResponseBody<R>> {
     let detail = "an earlier request with this key may or may not have taken effect; it will not be \
                   executed again until somebody resolves it";
@@ -207,4 +249,54 @@ fn abandoned<R>() -> Response<ResponseBody<R>> {
 fn interrupted<R>() -> Response<ResponseBody<R>> {
     let detail = "the execution ended without a reply; it may or may not have taken effect";
     Problem::new(Code::ExecutionInterrupted, detail).into_response()
+}
+
+#[cfg(test)]
+mod tests {
+    use bytes::Bytes;
+    use http_body_util::{BodyExt as _, Full};
+
+    use super::*;
+
+    /// The response that is made of a stored reply.
+    fn replay(
+        bytes: Bytes,
+        room: &Arc<Room>,
+    ) -> Result<Response<ResponseBody<Full<Bytes>>>, NoReplay> {
+        stored(&Reply::new(bytes), room)
+    }
+
+    fn encoded(body: Vec<u8>) -> Bytes {
+        let (headers, body) = (HeaderMap::new(), StoredBody::Kept(body.into()));
+        StoredReply::new(StatusCode::OK, headers, body, HeaderMap::new(), false).encode()
+    }
+
+    #[tokio::test]
+    async fn a_replay_takes_the_room_of_its_body_until_that_is_sent() {
+        let noise: Vec<u8> =
+            (0..2_000_u32).flat_map(|n| n.wrapping_mul(2_654_435_761).to_be_bytes()).collect();
+        for body in [vec![b'a'; 8_000], noise] {
+            let room = Room::new(8_000);
+            let bytes = encoded(body.clone());
+            let mut response = replay(bytes.clone(), &room).unwrap();
+            assert_eq!(room.taken(), 8_000);
+            assert_eq!(replay(bytes.clone(), &room).unwrap_err(), NoReplay::NoRoom);
+            let sent = response.body_mut().frame().await.unwrap().unwrap().into_data().unwrap();
+            drop(response);
+            assert_eq!((&sent[..], room.taken()), (&body[..], 8_000));
+            drop(sent);
+            assert!(room.taken() == 0 && replay(bytes, &room).is_ok());
+        }
+    }
+
+    /// A block that cannot be unpacked shows whether that was tried.
+    #[test]
+    fn a_replay_is_not_unpacked_before_there_is_room() {
+        let mut bytes = encoded(vec![b'a'; 100_000]).to_vec();
+        bytes.pop();
+        let bytes = Bytes::from(bytes);
+        assert_eq!(replay(bytes.clone(), &Room::new(99_999)).unwrap_err(), NoReplay::NoRoom);
+        let error = replay(bytes, &Room::new(100_000)).unwrap_err();
+        assert!(matches!(error, NoReplay::Unreadable(_)), "{error:?}");
+    }
 }

@@ -131,8 +131,8 @@ where
     stamp(&mut parts.headers);
     match read(body, policy.max_reply_body, None, room).await {
         Reading::Whole(mut read) => {
-            let body = read.whole();
-            let reply = stored(&parts, &StoredBody::Kept(body), read.trailers(), policy);
+            let body = StoredBody::Kept(read.whole().clone());
+            let reply = stored(&parts, &body, read.trailers(), policy);
             (settled(reply), Response::from_parts(parts, ResponseBody::read(read)))
         }
         // Done, but too large to keep: never executed again (trap 6).

@@ -4,6 +4,7 @@ mod answer;
 mod body;
 mod execute;
 mod future;
+mod pieces;
 mod protect;
 mod reading;
 mod room;
@@ -126,8 +127,12 @@ impl<S: Store> SemelLayer<S> {
     }
 
     /// The same holding at most so many bytes of bodies at once, over all requests: 256 MiB unless
-    /// said otherwise. A request beyond that is refused, and a reply beyond it is passed on without
-    /// its body being kept.
+    /// said otherwise. A request or replay beyond that is refused, and a reply beyond it is passed
+    /// on without its body being kept.
+    ///
+    /// A body counts for as long as anything of its bytes is held: also by a server whose client is
+    /// slow, and by a handler that keeps the `Bytes` it was given. What is to live longer than the
+    /// request should be copied.
     #[must_use]
     pub fn max_buffered(self, bytes: u64) -> Self {
         self.with(|shared| shared.room = Room::new(bytes))

@@ -95,7 +95,7 @@ where
         let job = Job { inner, request, route: route.clone(), room, report };
         let policy = &route.policy().core;
         let answer = shared.engine.once(attempt, policy, |execution| job.execute(execution)).await;
-        let answered = Answered { route, id, began, version };
+        let answered = Answered { route, id, began, version, room: &shared.room };
         answered.response(answer, live)
     }
 }
@@ -142,7 +142,7 @@ where
     let bytes = body.whole();
     let in_headers = matches!(key, Ok(Some(_)));
     let key =
-        key.and_then(|key| key.map_or_else(|| key_in_body(&bytes, policy), |key| Ok(Some(key))));
+        key.and_then(|key| key.map_or_else(|| key_in_body(bytes, policy), |key| Ok(Some(key))));
     let key = match key {
         Ok(Some(key)) => key,
         Ok(None) if need == Need::Required => return Err(Refused::key_missing(policy).drained()),
@@ -155,7 +155,7 @@ where
         Some(scope) => scope,
         None => scope(&parts, route).map_err(Refused::drained)?,
     };
-    let fingerprint = fingerprint_of(&parts, &bytes, policy);
+    let fingerprint = fingerprint_of(&parts, bytes, policy);
     let id = RecordId::new(&shared.namespace, &scope, &key);
     let mut request = Request::from_parts(parts, RequestBody::read(body));
     // The upstream gets the key in the usual place, wherever it came from.

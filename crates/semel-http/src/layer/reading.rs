@@ -85,8 +85,7 @@ where
 {
     // Boxed, so that the rest of a body that is too large can be handed on.
     let mut body = Box::pin(body);
-    let mut read = Read::default();
-    let mut taken = room.enter();
+    let mut read = Read::within(room);
     let mut left = max;
     while let Some(frame) = body.frame().await {
         let frame = match frame {
@@ -96,10 +95,11 @@ where
         match frame.into_data() {
             Ok(data) => {
                 let len = data.len() as u64;
+                let has_room = read.take_room(len);
                 read.push(data);
                 match left.checked_sub(len) {
                     None => return Reading::TooLarge(read, body),
-                    Some(_) if !taken.more(len) => return Reading::NoRoom(read, body),
+                    Some(_) if !has_room => return Reading::NoRoom(read, body),
                     Some(less) => left = less,
                 }
             }
@@ -110,7 +110,7 @@ where
             }
         }
     }
-    Reading::Whole(read.taking(taken))
+    Reading::Whole(read)
 }
 
 fn broken<B>(error: BoxError) -> Reading<B> {
@@ -122,4 +122,66 @@ fn broken<B>(error: BoxError) -> Reading<B> {
         cause = error.source();
     }
     Reading::Broken(error)
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::VecDeque;
+    use std::convert::Infallible;
+    use std::task::{Context, Poll};
+
+    use http_body::Frame;
+
+    use super::super::RequestBody;
+    use super::*;
+
+    /// A body in pieces, of which only one is there at a time.
+    struct InPieces(VecDeque<usize>);
+
+    impl Body for InPieces {
+        type Data = Bytes;
+        type Error = Infallible;
+
+        fn poll_frame(
+            mut self: Pin<&mut Self>,
+            _: &mut Context<'_>,
+        ) -> Poll<Option<Result<Frame<Bytes>, Infallible>>> {
+            let piece = self.0.pop_front().map(|len| Frame::data(vec![b'x'; len].into()));
+            Poll::Ready(piece.map(Ok))
+        }
+    }
+
+    /// What is left of a body of three pieces of 10,000 bytes that could not be read whole.
+    async fn start_of(max: u64, room: &Arc<Room>) -> RequestBody<InPieces> {
+        match read(InPieces([10_000; 3].into()), max, None, room).await {
+            Reading::TooLarge(start, rest) | Reading::NoRoom(start, rest) => {
+                RequestBody::partly(start, rest)
+            }
+            _ => panic!("it was read"),
+        }
+    }
+
+    /// Whoever gets the start of a body still holds it in memory.
+    #[tokio::test]
+    async fn the_start_of_a_body_takes_room_until_it_is_gone() {
+        // The piece that goes over the limit is counted if it can be.
+        for (max, room_max, taken) in [(15_000, 50_000, 20_000), (50_000, 15_000, 10_000)] {
+            let room = Room::new(room_max);
+            let mut body = start_of(max, &room).await;
+            assert_eq!(room.taken(), taken);
+            let mut pieces = Vec::new();
+            while let Some(frame) = body.frame().await {
+                pieces.push(frame.unwrap().into_data().unwrap());
+            }
+            drop(body);
+            assert_eq!((pieces.concat().len(), room.taken()), (30_000, taken));
+            // What comes after the start passes, and is not counted.
+            pieces.truncate(2);
+            assert_eq!(room.taken(), taken);
+            pieces.remove(0);
+            assert_eq!(room.taken(), taken - 10_000);
+            drop(pieces);
+            assert_eq!(room.taken(), 0);
+        }
+    }
 }

@@ -36,8 +36,9 @@ where
     {
         let Self { shared, route, need, key, inner } = self;
         let (parts, body) = request.into_parts();
+        let (room, max) = (shared.room.clone(), route.policy().max_request_body);
         let watcher = Watcher { shared, route, need, key, head: head_of(&parts) };
-        let tap = Tap::new(watcher.route.policy().max_request_body, |seen| watcher.look(seen));
+        let tap = Tap::new(max, &room, |seen| watcher.look(seen));
         let request = Request::from_parts(parts, RequestBody::tapped(body, tap));
         Ok(call(inner, request).await?.map(ResponseBody::passed))
     }
@@ -59,7 +60,7 @@ impl<S: Store> Watcher<S> {
         match seen {
             Seen::Whole(body) => self.judge(&body),
             Seen::TooLarge => self.route.decided(Decided::BodyTooLarge, None, 0),
-            Seen::Broken => self.route.decided(Decided::Unchecked, None, 0),
+            Seen::Broken | Seen::NoRoom => self.route.decided(Decided::Unchecked, None, 0),
         }
     }
 

@@ -77,6 +77,20 @@ fn empty_and_omitted_bodies_differ() {
     assert_ne!(empty, omitted);
 }
 
+/// Who unpacks a body must know beforehand how much memory that takes.
+#[test]
+fn the_length_of_a_body_is_known_before_it_is_unpacked() {
+    for len in [0, 1, 512, 513, 100_000] {
+        let reply = reply(vec![b'a'; len]);
+        let packed = PackedReply::decode(&reply.encode()).unwrap();
+        let is_compressed = matches!(packed.body, PackedBody::Compressed(..));
+        assert_eq!((packed.body.len(), is_compressed), (len as u64, len > 512));
+        assert_eq!(packed.unpack().unwrap(), reply);
+    }
+    let omitted = StoredReply { body: StoredBody::Omitted, ..reply("") };
+    assert_eq!(PackedReply::decode(&omitted.encode()).unwrap().body.len(), 0);
+}
+
 /// Records outlive versions: these bytes must be read for ever.
 #[test]
 fn the_format_is_stable() {

@@ -9,6 +9,7 @@ mod frameworks;
 mod in_flight;
 mod keys;
 mod logs;
+mod memory;
 mod methods;
 mod mismatches;
 mod outcomes;

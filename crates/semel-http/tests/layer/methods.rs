@@ -129,3 +129,27 @@ async fn each_route_has_its_own_policy_and_handlers_learn_which() {
     assert_eq!(send(keyless("POST", "/charges", "")).await.0, 400);
     assert_eq!(send(keyed("POST")).await, (200, "none".into()));
 }
+
+/// Protected, and passed on as it was sent: what it means is for the service to say.
+#[tokio::test]
+async fn no_spelling_of_its_path_gets_a_request_around_its_route() {
+    let mut routes = Routes::new(policy().mode(Mode::Off).build().unwrap());
+    routes.add("POST /v1/charges", policy().build().unwrap()).unwrap();
+    let api = Api::with_routes(routes, Handler::counting());
+    let spellings = [
+        "/v1//charges",
+        "/v1/./charges",
+        "/v1/x/../charges",
+        "/v1/%63harges",
+        "/v1/x/%2e%2e/charges",
+        "//v1/charges?a=//",
+    ];
+    for (key, spelling) in spellings.into_iter().enumerate() {
+        let reply = api.send(keyless("POST", spelling, "100")).await;
+        reply.assert_problem(400, "idempotency_key_missing", false);
+        let keyed = keyless("POST", spelling, "100").with("idempotency-key", &key.to_string());
+        assert_eq!(api.send(keyed).await.status, 201);
+        assert_eq!(api.handler.last().uri, spelling);
+    }
+    assert_eq!((api.handler.runs(), api.store.claims()), (spellings.len(), spellings.len()));
+}

@@ -3,12 +3,10 @@
 use std::time::Duration;
 
 use http::Request;
-use semel_http::{Routes, SemelLayer, TimedOut};
+use semel_http::TimedOut;
 use tokio::time::Instant;
-use tower::ServiceExt as _;
-use tower_layer::Layer as _;
 
-use crate::support::{Api, BodyError, Handler, Reply, Step, TestBody, charge, policy, until};
+use crate::support::{Api, BodyError, Handler, Reply, Step, TestBody, charge, policy};
 
 fn api() -> Api {
     Api::new(policy().max_request_body(100), Handler::counting())
@@ -111,23 +109,4 @@ async fn a_slow_client_holds_no_lease() {
     slow.abort();
     assert!(slow.await.unwrap_err().is_cancelled());
     assert_eq!(api.store.claims(), 1);
-}
-
-/// Trap 25: many bodies at once have a limit together, and what is done gives its room back.
-#[tokio::test]
-async fn bodies_that_are_received_at_once_have_a_limit_together() {
-    let engine = semel_engine::Engine::new(semel_store::MemoryStore::new());
-    let layer = SemelLayer::new(engine, Routes::default()).max_buffered(100);
-    let service = layer.layer(Handler::counting());
-    let send = |key: &str, body: TestBody| service.clone().oneshot(charge(key, body));
-    let slow = TestBody::of([Step::Data("x".repeat(80).into()), Step::Stall]);
-    let watch = slow.watch();
-    let receiving = tokio::spawn(send("slow", slow));
-    until("the slow one is being received", || watch.bytes() == 80).await;
-    let refused = Reply::of(send("k", "x".repeat(40).into()).await.unwrap()).await;
-    refused.assert_problem(503, "too_busy", true);
-    refused.assert_retry_after(true);
-    receiving.abort();
-    assert!(receiving.await.is_err());
-    assert_eq!(Reply::of(send("k", "x".repeat(40).into()).await.unwrap()).await.status, 201);
 }

@@ -90,6 +90,11 @@ impl Handler {
         self.seen.lock().unwrap().last().cloned().expect("the handler was called")
     }
 
+    /// Forgets all that it saw.
+    pub(crate) fn forget(&self) {
+        self.seen.lock().unwrap().clear();
+    }
+
     /// Waits until it has been called so many times.
     pub(crate) async fn started(&self, runs: usize) {
         until("the handler was called", || self.runs() >= runs).await;

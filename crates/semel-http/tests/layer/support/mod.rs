@@ -39,6 +39,7 @@ pub(crate) struct Api {
     pub(crate) clock: ManualClock,
     pub(crate) engine: Engine<Arc<TestStore>>,
     pub(crate) service: Semel<Arc<TestStore>, Handler>,
+    layer: SemelLayer<Arc<TestStore>>,
 }
 
 /// An answer as its client sees it.
@@ -84,8 +85,16 @@ impl Api {
         limits: Limits,
     ) -> Self {
         let engine = engine_over(store.clone(), limits);
-        let service = SemelLayer::new(engine.clone(), routes).layer(handler.clone());
-        Self { handler, store, clock, engine, service }
+        let layer = SemelLayer::new(engine.clone(), routes);
+        let service = layer.layer(handler.clone());
+        Self { handler, store, clock, engine, service, layer }
+    }
+
+    /// The same holding at most so many bytes of bodies.
+    pub(crate) fn max_buffered(mut self, bytes: u64) -> Self {
+        self.layer = self.layer.max_buffered(bytes);
+        self.service = self.layer.layer(self.handler.clone());
+        self
     }
 
     pub(crate) async fn try_send(&self, request: Request<TestBody>) -> Result<Reply, HandlerError> {
