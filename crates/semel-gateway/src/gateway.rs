@@ -122,9 +122,9 @@ impl Gateway {
     ///
     /// Returns the names of settings that differ but need a restart.
     pub fn reload(&mut self, config: Config) -> Result<Vec<&'static str>, StartError> {
-        let old = self.current.load().pool.id;
-        let same = self.config.upstream == config.upstream;
-        let stack = Stack::new(&config, &self.engine, if same { old } else { old + 1 })?;
+        // Connections that are open were opened on other terms: another upstream, other roots.
+        let pool_id = self.current.load().pool.id + 1;
+        let stack = Stack::new(&config, &self.engine, pool_id)?;
         self.current.replace(stack);
         let fixed = self.config.needs_restart(&config);
         self.config = config;

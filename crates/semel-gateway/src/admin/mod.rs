@@ -7,6 +7,7 @@ mod metrics;
 pub use metrics::Metrics;
 
 use std::convert::Infallible;
+use std::pin::pin;
 use std::sync::{Arc, Weak};
 use std::time::Duration;
 
@@ -20,7 +21,7 @@ use hyper::service::service_fn;
 use hyper_util::rt::{TokioIo, TokioTimer};
 use semel_engine::Engine;
 use semel_store::Store;
-use tokio::net::TcpListener;
+use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::Semaphore;
 use tokio::time::timeout;
 use tokio_util::sync::CancellationToken;
@@ -29,6 +30,9 @@ use crate::server::Workers;
 
 /// How many may look at the same time.
 const CONNECTIONS_MAX: usize = 64;
+/// How long one may stay, and then still take to read its last answer.
+const STAY: Duration = Duration::from_mins(1);
+const FAREWELL: Duration = Duration::from_secs(10);
 /// How long the store may take to say that it is well.
 const HEALTH_TIMEOUT: Duration = Duration::from_secs(2);
 
@@ -56,18 +60,29 @@ pub(crate) async fn serve(listener: TcpListener, view: View, closing: Cancellati
         let Ok(place) = places.clone().try_acquire_owned() else { continue };
         let (view, closing) = (view.clone(), closing.clone());
         tokio::spawn(async move {
-            let service = service_fn(|request| {
-                let view = view.clone();
-                async move { Ok::<_, Infallible>(answer(request, &view).await) }
-            });
-            let connection = http1::Builder::new()
-                .timer(TokioTimer::new())
-                .header_read_timeout(Duration::from_secs(10))
-                .max_buf_size(16 * 1024)
-                .serve_connection(TokioIo::new(stream), service);
-            tokio::select! { _ = connection => {}, () = closing.cancelled() => {} }
+            tokio::select! { () = attend(stream, view) => {}, () = closing.cancelled() => {} }
             drop(place);
         });
+    }
+}
+
+/// Serves one connection for as long as it may stay: there are few places.
+async fn attend(stream: TcpStream, view: View) {
+    let service = service_fn(|request| {
+        let view = view.clone();
+        async move { Ok::<_, Infallible>(answer(request, &view).await) }
+    });
+    let mut connection = pin!(
+        http1::Builder::new()
+            .timer(TokioTimer::new())
+            .header_read_timeout(Duration::from_secs(10))
+            .max_buf_size(16 * 1024)
+            .serve_connection(TokioIo::new(stream), service)
+    );
+    if timeout(STAY, connection.as_mut()).await.is_err() {
+        connection.as_mut().graceful_shutdown();
+        // Whether it took its answer is its own affair.
+        let _ = timeout(FAREWELL, connection).await;
     }
 }
 

@@ -165,9 +165,9 @@ pub struct Limits {
     pub max_headers: usize,
     /// Time for a request's head to arrive.
     pub header_timeout: Duration,
-    /// How long a client connection is kept without a request.
+    /// How long a client connection is kept without a request, or a tunnel without a byte.
     pub idle_timeout: Duration,
-    /// Longest pause between two pieces of a body that is passed through.
+    /// Longest pause between two pieces of a body, in either direction.
     pub body_idle_timeout: Duration,
     /// Time for a connection to the upstream.
     pub connect_timeout: Duration,

@@ -26,17 +26,17 @@ struct Reply {
     /// Given back, or dropped, when the body has ended.
     wire: Option<Box<Wire>>,
     pool: Pool,
-    limit: TimeLimit,
+    limits: TimeLimits,
     timer: Option<Pin<Box<Sleep>>>,
 }
 
 /// How long the rest of a reply may take.
 #[derive(Clone, Copy, Debug)]
-pub(crate) enum TimeLimit {
-    /// Somebody waits for all of it: until then.
-    Until(Instant),
-    /// It is passed on piece by piece: this long for each.
-    EachPiece(Duration),
+pub(crate) struct TimeLimits {
+    /// While somebody waits for all of it. None once it is passed on.
+    pub(crate) whole: Option<Instant>,
+    /// For each piece that is passed on.
+    pub(crate) piece: Duration,
 }
 
 /// What can happen to a reply on its way.
@@ -53,14 +53,22 @@ pub(crate) enum BodyError {
 // === impl UpstreamBody ===
 
 impl UpstreamBody {
-    pub(crate) fn new(body: Incoming, wire: Box<Wire>, pool: Pool, limit: TimeLimit) -> Self {
+    pub(crate) fn new(body: Incoming, wire: Box<Wire>, pool: Pool, limits: TimeLimits) -> Self {
         let wire = if body.is_end_stream() {
             give_back(wire, pool);
             None
         } else {
             Some(wire)
         };
-        Self(Kind::Upstream(Box::new(Reply { body, wire, pool, limit, timer: None })))
+        Self(Kind::Upstream(Box::new(Reply { body, wire, pool, limits, timer: None })))
+    }
+
+    /// Nobody waits for all of it any more: whoever reads it takes it piece by piece.
+    pub(crate) fn pass_on(&mut self) {
+        if let Kind::Upstream(reply) = &mut self.0 {
+            reply.limits.whole = None;
+            reply.timer = None;
+        }
     }
 }
 
@@ -138,12 +146,9 @@ impl Reply {
 
     /// Set only when there is something to wait for: most replies come in one piece.
     fn poll_timer(&mut self, context: &mut Context<'_>) -> Poll<TimedOut> {
-        let limit = self.limit;
+        let TimeLimits { whole, piece } = self.limits;
         let timer = self.timer.get_or_insert_with(|| {
-            Box::pin(sleep_until(match limit {
-                TimeLimit::Until(deadline) => deadline,
-                TimeLimit::EachPiece(time) => Instant::now() + time,
-            }))
+            Box::pin(sleep_until(whole.unwrap_or_else(|| Instant::now() + piece)))
         });
         timer.as_mut().poll(context).map(|()| TimedOut)
     }

@@ -1,16 +1,27 @@
 //! What changes in a message on its way through.
 
-use std::net::IpAddr;
+use std::net::{IpAddr, SocketAddr};
 
 use http::header::{self, HeaderMap, HeaderName, HeaderValue};
 use http::{Request, Uri, Version};
-use semel_http::headers::remove_hop_by_hop;
+use semel_http::headers::{IDEMPOTENCY_FENCE, IDEMPOTENCY_KEY, remove_hop_by_hop};
 
 const X_FORWARDED_FOR: HeaderName = HeaderName::from_static("x-forwarded-for");
 const X_FORWARDED_PROTO: HeaderName = HeaderName::from_static("x-forwarded-proto");
 const X_FORWARDED_HOST: HeaderName = HeaderName::from_static("x-forwarded-host");
 const X_FORWARDED_PORT: HeaderName = HeaderName::from_static("x-forwarded-port");
 const X_REAL_IP: HeaderName = HeaderName::from_static("x-real-ip");
+
+/// The names that an upstream may take for our word.
+static OURS: [HeaderName; 7] = [
+    X_FORWARDED_FOR,
+    X_FORWARDED_PROTO,
+    X_FORWARDED_HOST,
+    X_FORWARDED_PORT,
+    X_REAL_IP,
+    IDEMPOTENCY_KEY,
+    IDEMPOTENCY_FENCE,
+];
 
 /// Who a connection belongs to, as the upstream is told.
 #[derive(Clone, Debug)]
@@ -43,12 +54,28 @@ impl Peer {
     }
 }
 
+/// The client's address. A proxy in front that is believed says who its client is; then the last
+/// address in `X-Forwarded-For` is the one that it saw itself.
+pub(crate) fn client_ip(headers: &HeaderMap, peer: &Peer, forwarded: Forwarded) -> IpAddr {
+    let told = || {
+        let value = headers.get_all(X_FORWARDED_FOR).iter().next_back()?.to_str().ok()?;
+        let last = value.rsplit(',').next()?.trim();
+        let with_port = || last.parse::<SocketAddr>().ok().map(|address| address.ip());
+        Some(last.parse::<IpAddr>().ok().or_else(with_port)?.to_canonical())
+    };
+    match forwarded {
+        Forwarded::Replace => peer.ip,
+        Forwarded::Append => told().unwrap_or(peer.ip),
+    }
+}
+
 /// Makes a client's headers fit for the upstream, but for the ones that depend on it.
 pub(crate) fn prepare<B>(request: &mut Request<B>, peer: &Peer, forwarded: Forwarded) {
     let host = original_host(request);
     let via = via(request.version());
     let headers = request.headers_mut();
     remove_hop_by_hop(headers);
+    remove_claims(headers, forwarded);
     match forwarded {
         Forwarded::Replace => replace_forwarded(headers, peer, host),
         Forwarded::Append => append_forwarded(headers, peer, host),
@@ -65,14 +92,29 @@ pub(crate) fn clean(headers: &mut HeaderMap) {
     remove_hop_by_hop(headers);
 }
 
-fn replace_forwarded(headers: &mut HeaderMap, peer: &Peer, host: Option<HeaderValue>) {
+/// Removes what a client says about itself, and fields that an upstream may take for ours: many
+/// read `X_Forwarded_For` as `X-Forwarded-For`.
+fn remove_claims(headers: &mut HeaderMap, forwarded: Forwarded) {
+    let is_claim = |name: &HeaderName| {
+        // What is not replaced by our own word.
+        let is_about_itself =
+            matches!(name.as_str(), "forwarded" | "x-forwarded-port" | "x-real-ip");
+        (is_about_itself && forwarded == Forwarded::Replace) || is_misspelled(name.as_str())
+    };
     // Few clients send them: looking at the names that are there is cheaper than asking for each.
-    let claims =
-        |name: &HeaderName| [header::FORWARDED, X_FORWARDED_PORT, X_REAL_IP].contains(name);
-    let claimed: Vec<HeaderName> = headers.keys().filter(|name| claims(name)).cloned().collect();
-    for name in &claimed {
+    let claims: Vec<HeaderName> = headers.keys().filter(|name| is_claim(name)).cloned().collect();
+    for name in &claims {
         headers.remove(name);
     }
+}
+
+/// Is it one of the names that mean something here, but for its underscores?
+fn is_misspelled(name: &str) -> bool {
+    let spelled_right = || HeaderName::try_from(name.replace('_', "-")).ok();
+    name.contains('_') && spelled_right().is_some_and(|name| OURS.contains(&name))
+}
+
+fn replace_forwarded(headers: &mut HeaderMap, peer: &Peer, host: Option<HeaderValue>) {
     headers.insert(X_FORWARDED_FOR, peer.for_value.clone());
     headers.insert(X_FORWARDED_PROTO, peer.proto.clone());
     match host {
@@ -175,6 +217,43 @@ mod tests {
         assert_eq!(headers.get_all("forwarded").iter().count(), 2);
         assert_eq!(headers["x-forwarded-proto"], "http");
         assert_eq!(headers["x-forwarded-host"], "shop.example");
+    }
+
+    #[test]
+    fn underscores_do_not_get_a_lie_through() {
+        let lies = [
+            ("x_forwarded_for", "10.0.0.1"),
+            ("x-forwarded_proto", "http"),
+            ("idempotency_fence", "7"),
+            ("idempotency_key", "other"),
+            ("idempotency-key", "mine"),
+            ("x_request_id", "kept"),
+        ];
+        for forwarded in [Forwarded::Replace, Forwarded::Append] {
+            let headers = prepared(&lies, forwarded);
+            let left: Vec<_> =
+                headers.keys().map(HeaderName::as_str).filter(|name| name.contains('_')).collect();
+            assert_eq!(left, ["x_request_id"]);
+            assert_eq!(headers["idempotency-key"], "mine");
+        }
+    }
+
+    #[test]
+    fn a_proxy_in_front_says_who_its_client_is() {
+        let peer = Peer::new("192.0.2.7".parse().unwrap(), true);
+        let ip = |values: &[&str], forwarded| {
+            let fields: Vec<_> = values.iter().map(|value| ("x-forwarded-for", *value)).collect();
+            client_ip(request(&fields).headers(), &peer, forwarded).to_string()
+        };
+        let append = Forwarded::Append;
+        assert_eq!(ip(&["203.0.113.9"], Forwarded::Replace), "192.0.2.7");
+        assert_eq!(ip(&["10.0.0.1, 203.0.113.9"], append), "203.0.113.9");
+        assert_eq!(ip(&["10.0.0.1", "203.0.113.9"], append), "203.0.113.9");
+        assert_eq!(ip(&["203.0.113.9:4711"], append), "203.0.113.9");
+        assert_eq!(ip(&["[2001:db8::1]:4711"], append), "2001:db8::1");
+        for nothing in [&[][..], &["unknown"], &[""]] {
+            assert_eq!(ip(nothing, append), "192.0.2.7");
+        }
     }
 
     #[test]

@@ -12,24 +12,27 @@ pub(crate) use body::UpstreamBody;
 pub use forward::Forwarded;
 
 use std::convert::Infallible;
+use std::error::Error;
 use std::pin::Pin;
 use std::sync::Arc;
 use std::task::{Context, Poll};
 use std::time::Duration;
 
 use http::header::{self, HeaderValue};
-use http::{Request, Response, Version};
+use http::{Request, Response, StatusCode, Version};
 use http_body::Body as _;
+use semel_http::headers::IDEMPOTENCY_FENCE;
 use semel_http::problem::{Code, Problem};
 use semel_http::{MatchedRoute, OutcomeKind};
-use tokio::time::{Instant, timeout_at};
+use tokio::time::Instant;
 use tower_service::Service;
 
-use self::body::TimeLimit;
-use self::exchange::{Failure, exchange};
+use self::body::TimeLimits;
+use self::exchange::{Failure, Patience, exchange};
 use self::pool::Pool;
 use self::upgrade::Upgrade;
 use self::upstream::{Body, Upstream};
+use crate::server::ClientError;
 
 /// The service beneath the layer: it never fails, but may answer for the upstream.
 #[derive(Clone)]
@@ -77,20 +80,21 @@ impl Shared {
         if let Some(upgrade) = request.extensions_mut().remove::<Upgrade>() {
             return upgrade.pass(&self.upstream, request, limit).await;
         }
-        let deadline = Instant::now() + limit;
-        let rest = if request.body().was_read() {
-            TimeLimit::Until(deadline)
-        } else {
-            TimeLimit::EachPiece(self.body_idle_timeout)
-        };
-        match timeout_at(deadline, exchange(&self.upstream, self.pool, request)).await {
-            Ok(Ok((mut response, mut wire))) => {
+        let is_retry_safe = is_retry_safe(&request);
+        let client = request.body().unread().map(|body| body.activity().clone());
+        let patience = Patience { limit, deadline: Instant::now() + limit, client };
+        match exchange(&self.upstream, self.pool, request, &patience).await {
+            Ok((response, _)) if response.status() == StatusCode::SWITCHING_PROTOCOLS => {
+                switched(is_retry_safe)
+            }
+            Ok((mut response, mut wire)) => {
                 wire.note_keep_alive(response.headers());
                 forward::clean(response.headers_mut());
-                response.map(|body| UpstreamBody::new(body, wire, self.pool, rest))
+                let (whole, piece) = (Some(patience.deadline), self.body_idle_timeout);
+                let limits = TimeLimits { whole, piece };
+                response.map(|body| UpstreamBody::new(body, wire, self.pool, limits))
             }
-            Ok(Err(failure)) => failure.into_response(),
-            Err(_) => too_late(limit),
+            Err(failure) => failure.into_response(limit, is_retry_safe),
         }
     }
 
@@ -111,34 +115,73 @@ impl Shared {
     }
 }
 
+/// May the client send it again, even if it may have been executed? It may if the request is
+/// protected, which shows by its fence, or only asks.
+fn is_retry_safe(request: &Request<Body>) -> bool {
+    request.method().is_safe() || request.headers().contains_key(IDEMPOTENCY_FENCE)
+}
+
 // === impl Failure ===
 
 impl Failure {
-    fn into_response(self) -> Response<UpstreamBody> {
-        let (kind, detail) = match self {
+    fn into_response(self, limit: Duration, is_retry_safe: bool) -> Response<UpstreamBody> {
+        match self {
             Self::NotSent(error) => {
                 tracing::warn!(%error, "the upstream cannot be reached");
-                (OutcomeKind::FailedForNow, "the upstream cannot be reached; nothing was executed")
+                let detail = "the upstream cannot be reached; nothing was executed";
+                let problem = Problem::new(Code::UpstreamUnreachable, detail);
+                answer(problem, OutcomeKind::FailedForNow)
             }
             Self::Lost(error) => {
-                tracing::warn!(%error, "the upstream broke off");
-                (
-                    OutcomeKind::Unknown,
-                    "the connection to the upstream was lost after the request went out; it may or \
-                     may not have been executed",
-                )
+                let problem = client_fault(&error).unwrap_or_else(|| {
+                    tracing::warn!(%error, "the upstream broke off");
+                    let detail = "the connection to the upstream was lost after the request went \
+                                  out; it may or may not have been executed";
+                    Problem::new(Code::UpstreamUnreachable, detail)
+                });
+                answer(problem.retry_safe(is_retry_safe), OutcomeKind::Unknown)
             }
-        };
-        answer(Problem::new(Code::UpstreamUnreachable, detail), kind)
+            Self::Late => too_late(limit, is_retry_safe),
+        }
     }
 }
 
-fn too_late(limit: Duration) -> Response<UpstreamBody> {
+/// Was it the client whose body did not come? The upstream may have got a part of it.
+fn client_fault(error: &hyper::Error) -> Option<Problem> {
+    let mut cause = error.source();
+    while let Some(error) = cause {
+        if let Some(fault) = error.downcast_ref::<ClientError<hyper::Error>>() {
+            let (code, detail) = match fault {
+                ClientError::TimedOut(_) => {
+                    (Code::RequestTimeout, "the body took too long to come")
+                }
+                ClientError::Broken(_) => {
+                    (Code::RequestBodyBroken, "the body ended before it was complete")
+                }
+            };
+            return Some(Problem::new(code, detail));
+        }
+        cause = error.source();
+    }
+    None
+}
+
+fn too_late(limit: Duration, is_retry_safe: bool) -> Response<UpstreamBody> {
     tracing::warn!(?limit, "the upstream took too long");
     let detail = format!(
         "the upstream did not answer within {limit:?}; the request may or may not have been executed"
     );
-    answer(Problem::new(Code::UpstreamTimeout, detail), OutcomeKind::Unknown)
+    let problem = Problem::new(Code::UpstreamTimeout, detail).retry_safe(is_retry_safe);
+    answer(problem, OutcomeKind::Unknown)
+}
+
+/// The upstream wants to go on with another protocol, and nobody has asked it to.
+fn switched(is_retry_safe: bool) -> Response<UpstreamBody> {
+    tracing::warn!("the upstream switched protocols unasked");
+    let detail = "the upstream answered with a protocol that was not asked for; the request may or \
+                  may not have been executed";
+    let problem = Problem::new(Code::UpstreamUnreachable, detail).retry_safe(is_retry_safe);
+    answer(problem, OutcomeKind::Unknown)
 }
 
 fn refused(detail: &str) -> Response<UpstreamBody> {

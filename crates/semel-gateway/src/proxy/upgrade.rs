@@ -1,5 +1,9 @@
 //! WebSocket: a connection that becomes a tunnel once both sides agree.
 
+use std::future::poll_fn;
+use std::pin::pin;
+use std::sync::Arc;
+use std::task::Poll;
 use std::time::Duration;
 
 use http::header::{self, HeaderValue};
@@ -8,6 +12,7 @@ use http_body::Body as _;
 use hyper::client::conn::http1;
 use hyper::upgrade::OnUpgrade;
 use hyper_util::rt::TokioIo;
+use semel_http::OutcomeKind;
 use semel_http::problem::{Code, Problem};
 use tokio::io::copy_bidirectional;
 use tokio::time::timeout;
@@ -15,14 +20,17 @@ use tokio_util::sync::CancellationToken;
 
 use super::upstream::{Body, Upstream};
 use super::{UpstreamBody, answer, too_late};
-use semel_http::OutcomeKind;
+use crate::server::{self, Activity, Kind, Place};
 
 /// A client that wants to go on with WebSocket, as an extension of its request.
 #[derive(Clone)]
 pub(crate) struct Upgrade {
     pub(crate) client: OnUpgrade,
+    pub(crate) activity: Arc<Activity>,
     /// Ends the tunnel when the gateway goes down.
     pub(crate) closing: CancellationToken,
+    /// A tunnel counts as the connection that it was.
+    pub(crate) place: Arc<Place>,
 }
 
 // === impl Upgrade ===
@@ -62,7 +70,7 @@ impl Upgrade {
             response.map(|response| (response, connection))
         };
         match timeout(limit, asked).await {
-            Err(_) => too_late(limit),
+            Err(_) => too_late(limit, true),
             Ok(Err(error)) => {
                 tracing::warn!(error, "the upstream cannot be reached");
                 let problem =
@@ -88,19 +96,28 @@ impl Upgrade {
     }
 
     async fn tunnel(self, upstream: OnUpgrade) {
-        let copy = async {
-            let (client, upstream) = tokio::try_join!(self.client, upstream)?;
-            let (mut client, mut upstream) = (TokioIo::new(client), TokioIo::new(upstream));
-            // Ends when either side has closed, or with an error that concerns nobody else.
-            let _ = copy_bidirectional(&mut client, &mut upstream).await;
-            Ok::<(), hyper::Error>(())
+        let Self { client, activity, closing, place } = self;
+        let both = async { tokio::try_join!(client, upstream) };
+        let (client, upstream) = tokio::select! {
+            Ok(both) = both => both,
+            () = closing.cancelled() => return,
+            else => return,
         };
-        tokio::select! {
-            ended = copy => if let Err(error) = ended {
-                tracing::debug!(%error, "no tunnel");
-            },
-            () = self.closing.cancelled() => tracing::debug!("a tunnel was closed"),
-        }
+        activity.becomes(Kind::Tunnel);
+        let (mut client, mut upstream) = (TokioIo::new(client), TokioIo::new(upstream));
+        let mut copy = pin!(copy_bidirectional(&mut client, &mut upstream));
+        poll_fn(|context| {
+            activity.attend(context.waker());
+            let is_over = closing.is_cancelled() || activity.overdue(server::now()).is_some();
+            if activity.was_called() && is_over {
+                tracing::debug!("a tunnel was closed");
+                return Poll::Ready(());
+            }
+            // Ends when both sides have closed, or with an error that concerns nobody else.
+            copy.as_mut().poll(context).map(drop)
+        })
+        .await;
+        drop(place);
     }
 }
 

@@ -18,6 +18,10 @@ use tokio_rustls::TlsConnector;
 use super::io::Io;
 use crate::server::ClientBody;
 
+/// How many header fields a reply may have. What comes back has been executed, so this is no place
+/// to be strict.
+const HEADERS_MAX: usize = 256;
+
 /// The body of a request as the upstream gets it.
 pub(crate) type Body = RequestBody<ClientBody<Incoming>>;
 
@@ -63,7 +67,9 @@ impl Upstream {
     /// Opens a connection, within the time limit.
     pub(crate) async fn connect(&self) -> Result<Box<Wire>, ConnectError> {
         let io = self.open().await?;
-        let (sender, connection) = http1::handshake(TokioIo::new(io)).await?;
+        let mut builder = http1::Builder::new();
+        builder.max_headers(HEADERS_MAX);
+        let (sender, connection) = builder.handshake(TokioIo::new(io)).await?;
         let idle_since = Instant::now();
         Ok(Box::new(Wire { sender, connection: Some(connection), idle_since, kept_for: None }))
     }

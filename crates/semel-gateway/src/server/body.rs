@@ -1,3 +1,5 @@
+//! Bodies on the client's side.
+
 use std::pin::Pin;
 use std::sync::Arc;
 use std::task::{Context, Poll};
@@ -5,27 +7,42 @@ use std::task::{Context, Poll};
 use bytes::Bytes;
 use http_body::{Body, Frame, SizeHint};
 use pin_project_lite::pin_project;
+use semel_http::TimedOut;
 
 use super::activity::Activity;
 
+/// The most that an HTTP/2 client gets in one piece: it must take each within its time.
+const PIECE_MAX: usize = 16 * 1024;
+
 pin_project! {
-    /// The body of a client's request: its pauses are noted, so that a client that takes too long
-    /// is noticed.
+    /// The body of a client's request: its pauses are noted, and it fails when one is too long.
     pub(crate) struct ClientBody<B> {
         #[pin]
         body: B,
         activity: Arc<Activity>,
         has_ended: bool,
+        has_trailers: bool,
     }
 
     impl<B> PinnedDrop for ClientBody<B> {
         fn drop(this: Pin<&mut Self>) {
-            // Nobody will read the rest, so hyper closes the connection after the answer.
             if !this.has_ended {
+                this.activity.awaits_body(false);
+                // Nobody will read the rest, so hyper closes the connection after the answer.
                 this.activity.linger();
             }
         }
     }
+}
+
+/// Why a request's body ended too soon.
+#[derive(Debug, thiserror::Error)]
+pub(crate) enum ClientError<E> {
+    #[error("the client broke off: {0}")]
+    Broken(E),
+    /// Not transparent: whoever reads the body looks for its source.
+    #[error("the client took too long")]
+    TimedOut(#[from] TimedOut),
 }
 
 pin_project! {
@@ -33,13 +50,22 @@ pin_project! {
     pub(crate) struct Served<B> {
         #[pin]
         body: B,
+        // Where an HTTP/2 client's pauses are noted.
+        stream: Option<Stream>,
         request: InService,
     }
 }
 
+/// One response of an HTTP/2 connection. hyper asks for more only when the client takes more.
+struct Stream {
+    activity: Arc<Activity>,
+    /// What is left of the last piece.
+    rest: Bytes,
+}
+
 /// A request that is being served.
 pub(crate) struct InService {
-    activity: Arc<Activity>,
+    connection: Arc<Activity>,
 }
 
 // === impl ClientBody ===
@@ -47,30 +73,46 @@ pub(crate) struct InService {
 impl<B: Body> ClientBody<B> {
     pub(crate) fn new(body: B, activity: Arc<Activity>) -> Self {
         let has_ended = body.is_end_stream();
-        Self { body, activity, has_ended }
+        if !has_ended {
+            activity.upload_began(body.size_hint().exact().is_some());
+        }
+        Self { body, activity, has_ended, has_trailers: false }
+    }
+}
+
+impl<B> ClientBody<B> {
+    pub(crate) const fn activity(&self) -> &Arc<Activity> {
+        &self.activity
     }
 }
 
 impl<B: Body> Body for ClientBody<B> {
     type Data = B::Data;
-    type Error = B::Error;
+    type Error = ClientError<B::Error>;
 
     fn poll_frame(
         self: Pin<&mut Self>,
         context: &mut Context<'_>,
-    ) -> Poll<Option<Result<Frame<B::Data>, B::Error>>> {
+    ) -> Poll<Option<Result<Frame<B::Data>, Self::Error>>> {
         let mut this = self.project();
         let poll = this.body.as_mut().poll_frame(context);
         this.activity.awaits_body(poll.is_pending());
-        if let Poll::Ready(Some(Ok(frame))) = &poll
-            && frame.is_trailers()
-        {
-            this.activity.trailers_came();
+        match poll {
+            Poll::Pending if this.activity.is_upload_late() => {
+                Poll::Ready(Some(Err(TimedOut.into())))
+            }
+            Poll::Pending => Poll::Pending,
+            Poll::Ready(frame) => {
+                if let Some(Ok(frame)) = &frame {
+                    *this.has_trailers |= frame.is_trailers();
+                }
+                if !*this.has_ended && (frame.is_none() || this.body.is_end_stream()) {
+                    *this.has_ended = true;
+                    this.activity.upload_ended(*this.has_trailers);
+                }
+                Poll::Ready(frame.map(|frame| frame.map_err(ClientError::Broken)))
+            }
         }
-        if poll.is_ready() {
-            *this.has_ended = matches!(poll, Poll::Ready(None)) || this.body.is_end_stream();
-        }
-        poll
     }
 
     fn is_end_stream(&self) -> bool {
@@ -84,9 +126,13 @@ impl<B: Body> Body for ClientBody<B> {
 
 // === impl Served ===
 
-impl<B> Served<B> {
-    pub(crate) const fn new(body: B, request: InService) -> Self {
-        Self { body, request }
+impl<B: Body> Served<B> {
+    pub(crate) fn new(body: B, request: InService, activity: &Arc<Activity>) -> Self {
+        let stream = activity.is_stream().then(|| {
+            activity.wrote(body.is_end_stream());
+            Stream { activity: activity.clone(), rest: Bytes::new() }
+        });
+        Self { body, stream, request }
     }
 }
 
@@ -98,29 +144,140 @@ impl<B: Body<Data = Bytes>> Body for Served<B> {
         self: Pin<&mut Self>,
         context: &mut Context<'_>,
     ) -> Poll<Option<Result<Frame<Bytes>, B::Error>>> {
-        self.project().body.poll_frame(context)
+        let this = self.project();
+        let Some(stream) = this.stream else { return this.body.poll_frame(context) };
+        stream.activity.wrote(true);
+        if !stream.rest.is_empty() {
+            return Poll::Ready(Some(Ok(stream.piece())));
+        }
+        this.body.poll_frame(context).map(|frame| {
+            frame.map(|frame| {
+                frame.map(|frame| match frame.into_data() {
+                    Ok(data) => {
+                        stream.rest = data;
+                        stream.piece()
+                    }
+                    Err(trailers) => trailers,
+                })
+            })
+        })
     }
 
     fn is_end_stream(&self) -> bool {
         self.body.is_end_stream()
+            && self.stream.as_ref().is_none_or(|stream| stream.rest.is_empty())
     }
 
     fn size_hint(&self) -> SizeHint {
-        self.body.size_hint()
+        let mut hint = self.body.size_hint();
+        let rest = self.stream.as_ref().map_or(0, |stream| stream.rest.len() as u64);
+        if rest > 0 {
+            if let Some(upper) = hint.upper() {
+                hint.set_upper(upper.saturating_add(rest));
+            }
+            hint.set_lower(hint.lower().saturating_add(rest));
+        }
+        hint
+    }
+}
+
+// === impl Stream ===
+
+impl Stream {
+    /// The next piece; the client must take it within its time.
+    fn piece(&mut self) -> Frame<Bytes> {
+        self.activity.wrote(false);
+        Frame::data(self.rest.split_to(self.rest.len().min(PIECE_MAX)))
     }
 }
 
 // === impl InService ===
 
 impl InService {
-    pub(crate) fn new(activity: Arc<Activity>) -> Self {
-        activity.request_began();
-        Self { activity }
+    pub(crate) fn new(connection: Arc<Activity>) -> Self {
+        connection.request_began();
+        Self { connection }
     }
 }
 
 impl Drop for InService {
     fn drop(&mut self) {
-        self.activity.request_ended();
+        self.connection.request_ended();
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::time::Duration;
+
+    use http_body_util::{BodyExt as _, Full};
+
+    use super::*;
+    use crate::server::activity::{Kind, Overdue, Patience};
+    use crate::server::watch;
+
+    const PATIENCE: Patience = Patience {
+        header: Duration::from_secs(10),
+        idle: Duration::from_secs(75),
+        body: Duration::from_secs(15),
+    };
+
+    #[tokio::test]
+    async fn an_http2_client_gets_pieces_and_must_take_each() {
+        let connection = Arc::new(Activity::new(Kind::Http2, PATIENCE));
+        let stream = Arc::new(connection.stream());
+        let all = Bytes::from(vec![7; 3 * PIECE_MAX + 1]);
+        let request = InService::new(connection);
+        let mut body = Served::new(Full::new(all.clone()), request, &stream);
+        let mut left = all.len();
+        while let Some(frame) = body.frame().await {
+            let piece = frame.unwrap().into_data().unwrap();
+            assert!(piece.len() <= PIECE_MAX && piece == all[..piece.len()]);
+            left -= piece.len();
+            assert_eq!(body.size_hint().exact(), Some(left as u64));
+            let later = watch::Moment(watch::now().0 + 20_000);
+            assert_eq!(stream.overdue(later), Some(Overdue::Writing));
+        }
+        assert_eq!(left, 0);
+        assert!(body.is_end_stream());
+    }
+
+    #[tokio::test]
+    async fn an_http1_client_gets_what_there_is() {
+        let connection = Arc::new(Activity::new(Kind::Http1, PATIENCE));
+        let all = Bytes::from(vec![7; 3 * PIECE_MAX]);
+        let request = InService::new(connection.clone());
+        let mut body = Served::new(Full::new(all.clone()), request, &connection);
+        assert_eq!(body.frame().await.unwrap().unwrap().into_data().unwrap(), all);
+    }
+
+    #[tokio::test]
+    async fn a_body_that_takes_too_long_fails() {
+        let connection = Arc::new(Activity::new(Kind::Http1, PATIENCE));
+        connection.request_began();
+        let mut body = Box::pin(ClientBody::new(Never, connection.clone()));
+        let mut context = Context::from_waker(std::task::Waker::noop());
+        watch::look(Duration::from_secs(1), false);
+        assert!(body.as_mut().poll_frame(&mut context).is_pending());
+        watch::look(Duration::from_secs(20), false);
+        let late = body.as_mut().poll_frame(&mut context);
+        assert!(matches!(late, Poll::Ready(Some(Err(ClientError::TimedOut(_))))));
+        drop(body);
+        assert!(connection.lingers());
+        assert_eq!(connection.overdue(watch::now()), None);
+    }
+
+    struct Never;
+
+    impl Body for Never {
+        type Data = Bytes;
+        type Error = std::convert::Infallible;
+
+        fn poll_frame(
+            self: Pin<&mut Self>,
+            _: &mut Context<'_>,
+        ) -> Poll<Option<Result<Frame<Bytes>, Self::Error>>> {
+            Poll::Pending
+        }
     }
 }

@@ -1,24 +1,31 @@
 //! One client's connection, from its first byte to its last.
 
+use std::future::poll_fn;
 use std::io;
 use std::net::SocketAddr;
-use std::pin::pin;
+use std::pin::{Pin, pin};
 use std::sync::Arc;
+use std::task::Poll;
 use std::time::Duration;
 
 use hyper::server::conn::{http1, http2};
-use hyper_util::rt::{TokioExecutor, TokioIo, TokioTimer};
+use hyper_util::rt::{TokioIo, TokioTimer};
 use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::net::TcpStream;
-use tokio::time::timeout;
 use tokio_rustls::TlsAcceptor;
 use tokio_util::sync::CancellationToken;
 
-use super::activity::{Activity, Overdue, Patience};
+use super::activity::{Activity, Kind, Overdue, Patience};
 use super::entry::Entry;
 use super::stream::ClientStream;
+use super::streams::Streams;
+use super::watch;
+use super::workers::Place;
 use crate::gateway::Current;
 use crate::proxy::forward::Peer;
+
+/// How many header fields hyper has room for.
+const HEADERS_USUAL: usize = 100;
 
 /// What clients are held to. A connection keeps the terms it began with.
 #[derive(Clone)]
@@ -43,22 +50,38 @@ pub(crate) struct Shared {
 struct Connection {
     shared: Shared,
     terms: Terms,
+    peer: SocketAddr,
+    place: Arc<Place>,
+    activity: Arc<Activity>,
 }
 
 // === impl Shared ===
 
 impl Shared {
     /// Serves a client until it leaves, takes too long, or the gateway goes down.
-    pub(crate) async fn serve(self, stream: TcpStream, peer: SocketAddr) {
+    pub(crate) async fn serve(self, stream: TcpStream, peer: SocketAddr, place: Place) {
         let terms = self.stack.load().terms.clone();
         let tls = terms.tls.clone();
-        let connection = Connection { shared: self, terms };
+        let activity = Arc::new(Activity::new(Kind::Http1, terms.patience));
+        watch::watch(&activity);
+        let connection = Connection { shared: self, terms, peer, place: Arc::new(place), activity };
         let served = match tls {
-            None => connection.serve_plain(stream, peer).await,
-            Some(acceptor) => connection.serve_tls(acceptor, stream, peer).await,
+            None => connection.serve_plain(stream).await,
+            Some(acceptor) => connection.serve_tls(acceptor, stream).await,
         };
         if let Err(error) = served {
             tracing::debug!(%error, "a connection ended");
+        }
+    }
+
+    fn check(&self, activity: &Activity) -> io::Result<()> {
+        if self.closing.is_cancelled() {
+            return Err(io::Error::other("the gateway went down"));
+        }
+        match activity.overdue(watch::now()) {
+            // The body itself fails, so that its request is answered.
+            None | Some(Overdue::Reading) => Ok(()),
+            Some(overdue) => Err(overdue.into()),
         }
     }
 }
@@ -66,76 +89,76 @@ impl Shared {
 // === impl Connection ===
 
 impl Connection {
-    async fn serve_plain(self, stream: TcpStream, peer: SocketAddr) -> io::Result<()> {
-        let activity = Arc::new(Activity::new());
-        let mut stream = ClientStream::new(stream, activity.clone());
-        let http2 = tokio::select! {
-            http2 = stream.speaks_http2() => http2?,
-            overdue = activity.overdue(self.terms.patience) => return Err(cut(overdue)),
-            () = self.shared.draining.cancelled() => return Ok(()),
-        };
-        self.speak(stream, http2, Peer::new(peer.ip(), false), activity).await
+    async fn serve_plain(self, stream: TcpStream) -> io::Result<()> {
+        let mut stream = ClientStream::new(stream, self.activity.clone());
+        let Some(http2) = self.begin(stream.speaks_http2()).await? else { return Ok(()) };
+        self.speak(stream, http2, false).await
     }
 
-    async fn serve_tls(
-        self,
-        acceptor: TlsAcceptor,
-        stream: TcpStream,
-        peer: SocketAddr,
-    ) -> io::Result<()> {
-        let handshake = timeout(self.terms.patience.header, acceptor.accept(stream));
-        let stream = handshake.await.map_err(|_| cut(Overdue::Header))??;
+    async fn serve_tls(self, acceptor: TlsAcceptor, stream: TcpStream) -> io::Result<()> {
+        // A handshake must come as soon as the headers of a request.
+        self.activity.bytes_read();
+        let Some(stream) = self.begin(acceptor.accept(stream)).await? else { return Ok(()) };
+        self.activity.becomes(Kind::Http1);
         let http2 = stream.get_ref().1.alpn_protocol() == Some(b"h2");
-        let activity = Arc::new(Activity::new());
-        let stream = ClientStream::new(stream, activity.clone());
-        self.speak(stream, http2, Peer::new(peer.ip(), true), activity).await
+        let stream = ClientStream::new(stream, self.activity.clone());
+        self.speak(stream, http2, true).await
     }
 
-    async fn speak<T>(
-        self,
-        stream: ClientStream<T>,
-        http2: bool,
-        peer: Peer,
-        activity: Arc<Activity>,
-    ) -> io::Result<()>
+    async fn speak<T>(self, stream: ClientStream<T>, http2: bool, is_tls: bool) -> io::Result<()>
     where
         T: AsyncRead + AsyncWrite + Unpin + Send + 'static,
     {
-        let (stack, closing) = (self.shared.stack.clone(), self.shared.closing.clone());
-        let entry = Entry { stack, peer, activity: activity.clone(), closing };
+        let entry = Entry {
+            shared: self.shared.clone(),
+            peer: Peer::new(self.peer.ip(), is_tls),
+            activity: self.activity.clone(),
+            place: self.place.clone(),
+        };
         let stream = TokioIo::new(stream);
         if http2 {
+            self.activity.becomes(Kind::Http2);
             let connection = self.http2().serve_connection(stream, entry);
-            let mut connection = pin!(connection);
-            tokio::select! {
-                ended = connection.as_mut() => return ended.map_err(io::Error::other),
-                overdue = activity.overdue(self.terms.patience.lenient()) => return Err(cut(overdue)),
-                () = self.shared.draining.cancelled() => connection.as_mut().graceful_shutdown(),
-            }
-            self.finish(connection, &activity).await
+            self.drive(connection, http2::Connection::graceful_shutdown).await
         } else {
             let connection = self.http1().serve_connection(stream, entry).with_upgrades();
-            let mut connection = pin!(connection);
-            tokio::select! {
-                ended = connection.as_mut() => return ended.map_err(io::Error::other),
-                overdue = activity.overdue(self.terms.patience) => return Err(cut(overdue)),
-                () = self.shared.draining.cancelled() => connection.as_mut().graceful_shutdown(),
-            }
-            self.finish(connection, &activity).await
+            self.drive(connection, http1::UpgradeableConnection::graceful_shutdown).await
         }
     }
 
-    /// Answers what runs, while the gateway goes down.
-    async fn finish(
-        &self,
-        connection: impl Future<Output = hyper::Result<()>>,
-        activity: &Activity,
-    ) -> io::Result<()> {
-        tokio::select! {
-            ended = connection => ended.map_err(io::Error::other),
-            overdue = activity.overdue(self.terms.patience) => Err(cut(overdue)),
-            () = self.shared.closing.cancelled() => Err(io::Error::other("the gateway went down")),
-        }
+    /// What comes before the first request; `None` if the gateway goes down meanwhile.
+    async fn begin<T>(&self, work: impl Future<Output = io::Result<T>>) -> io::Result<Option<T>> {
+        let mut work = pin!(work);
+        poll_fn(|context| {
+            self.activity.attend(context.waker());
+            if self.activity.was_called() {
+                self.shared.check(&self.activity)?;
+                if self.shared.draining.is_cancelled() {
+                    return Poll::Ready(Ok(None));
+                }
+            }
+            work.as_mut().poll(context).map_ok(Some)
+        })
+        .await
+    }
+
+    /// Serves all requests. When the gateway goes down, those that run are the last.
+    async fn drive<C>(&self, connection: C, leave: impl Fn(Pin<&mut C>)) -> io::Result<()>
+    where
+        C: Future<Output = hyper::Result<()>>,
+    {
+        let mut connection = pin!(connection);
+        poll_fn(|context| {
+            self.activity.attend(context.waker());
+            if self.activity.was_called() {
+                self.shared.check(&self.activity)?;
+                if self.shared.draining.is_cancelled() {
+                    leave(connection.as_mut());
+                }
+            }
+            connection.as_mut().poll(context).map_err(io::Error::other)
+        })
+        .await
     }
 
     fn http1(&self) -> http1::Builder {
@@ -144,13 +167,16 @@ impl Connection {
         builder
             .half_close(false)
             .max_buf_size(self.terms.max_header_bytes)
-            .max_headers(self.terms.max_headers)
             .header_read_timeout(None);
+        // hyper has room for its usual number on the stack; another has to be allocated.
+        if self.terms.max_headers != HEADERS_USUAL {
+            builder.max_headers(self.terms.max_headers);
+        }
         builder
     }
 
-    fn http2(&self) -> http2::Builder<TokioExecutor> {
-        let mut builder = http2::Builder::new(TokioExecutor::new());
+    fn http2(&self) -> http2::Builder<Streams> {
+        let mut builder = http2::Builder::new(Streams);
         builder
             .timer(TokioTimer::new())
             .max_concurrent_streams(256)
@@ -159,23 +185,4 @@ impl Connection {
             .keep_alive_timeout(Duration::from_secs(10));
         builder
     }
-}
-
-// === impl Patience ===
-
-impl Patience {
-    /// HTTP/2 clients exchange frames between requests, so only their idling counts.
-    const fn lenient(self) -> Self {
-        Self { header: self.idle, ..self }
-    }
-}
-
-fn cut(overdue: Overdue) -> io::Error {
-    let what = match overdue {
-        Overdue::Header => "headers took too long",
-        Overdue::Idle => "it was idle for too long",
-        Overdue::Reading => "a body took too long",
-        Overdue::Writing => "the client takes too long to read",
-    };
-    io::Error::new(io::ErrorKind::TimedOut, what)
 }

@@ -11,11 +11,11 @@ use hyper::body::Incoming;
 use pin_project_lite::pin_project;
 use semel_http::problem::{Code, Problem};
 use semel_http::{ClientIp, ResponseBody, ResponseFuture};
-use tokio_util::sync::CancellationToken;
 use tower_service::Service as _;
 
 use super::activity::Activity;
 use super::body::{ClientBody, InService, Served};
+use super::{Place, Shared, streams};
 use crate::gateway::Stack;
 use crate::proxy::forward::{self, Peer};
 use crate::proxy::upgrade::Upgrade;
@@ -23,10 +23,10 @@ use crate::proxy::{Proxy, UpstreamBody};
 
 /// The service of one connection.
 pub(crate) struct Entry {
-    pub(crate) stack: Arc<crate::gateway::Current>,
+    pub(crate) shared: Shared,
     pub(crate) peer: Peer,
     pub(crate) activity: Arc<Activity>,
-    pub(crate) closing: CancellationToken,
+    pub(crate) place: Arc<Place>,
 }
 
 type Inner = ResponseFuture<
@@ -64,26 +64,31 @@ impl hyper::service::Service<Request<Incoming>> for Entry {
     fn call(&self, request: Request<Incoming>) -> Answering {
         let in_service = InService::new(self.activity.clone());
         let version = request.version();
+        let activity = match version {
+            Version::HTTP_2 => streams::begin(&self.activity),
+            _ => self.activity.clone(),
+        };
         let way = match check(&request) {
-            Ok(()) => Way::Stack { future: self.enter(request) },
+            Ok(()) => Way::Stack { future: self.enter(request, activity.clone()) },
             Err(problem) => Way::Refused { response: Some(refuse(problem, version)) },
         };
-        Answering { way, request: Some(in_service), version, activity: self.activity.clone() }
+        Answering { way, request: Some(in_service), version, activity }
     }
 }
 
 impl Entry {
-    fn enter(&self, mut request: Request<Incoming>) -> Inner {
-        let stack = self.stack.load();
+    fn enter(&self, mut request: Request<Incoming>, activity: Arc<Activity>) -> Inner {
+        let stack = self.shared.stack.load();
         let Stack { service, forwarded, needs_client_ip, routes, .. } = &*stack;
         if request.headers().contains_key(header::UPGRADE) {
             self.offer_upgrade(&mut request, routes);
         }
-        forward::prepare(&mut request, &self.peer, *forwarded);
         if *needs_client_ip {
-            request.extensions_mut().insert(ClientIp(self.peer.ip));
+            let ip = forward::client_ip(request.headers(), &self.peer, *forwarded);
+            request.extensions_mut().insert(ClientIp(ip));
         }
-        let request = request.map(|body| ClientBody::new(body, self.activity.clone()));
+        forward::prepare(&mut request, &self.peer, *forwarded);
+        let request = request.map(|body| ClientBody::new(body, activity));
         // The service is always ready.
         service.clone().call(request)
     }
@@ -94,7 +99,12 @@ impl Entry {
         let is_passed = route.passes(request.method());
         if is_passed && request.version() == Version::HTTP_11 && Upgrade::wanted(request) {
             let client = hyper::upgrade::on(&mut *request);
-            request.extensions_mut().insert(Upgrade { client, closing: self.closing.clone() });
+            request.extensions_mut().insert(Upgrade {
+                client,
+                activity: self.activity.clone(),
+                closing: self.shared.closing.clone(),
+                place: self.place.clone(),
+            });
         }
     }
 }
@@ -137,8 +147,8 @@ fn is_target(method: &Method, uri: &Uri) -> bool {
     has_right_host && !is_authority && (!is_star || method == Method::OPTIONS)
 }
 
-/// Could it be a name or an address, with or without a port, and without a user? What else it may be is the upstream's
-/// to say; what two servers could read in two ways is not passed on.
+/// Could it be a name or an address, with or without a port, and without a user? What else it may
+/// be is the upstream's to say; what two servers could read in two ways is not passed on.
 fn is_host(host: &[u8]) -> bool {
     let (name, port) = match host {
         [b'[', rest @ ..] => match rest.iter().position(|byte| *byte == b']') {
@@ -183,16 +193,20 @@ impl Future for Answering {
                 response.take().unwrap_or_else(|| Response::new(ResponseBody::from(Bytes::new())))
             }
         };
-        // hyper may take a request for trailers of the one before it, where lines end in LF alone.
-        if this.activity.had_trailers() {
+        // Where a body ends must be beyond doubt, or else nothing may follow it.
+        if this.activity.is_upload_doubtful() || this.activity.lingers() {
             close(&mut response, *this.version);
+        }
+        // Whoever reads it from here on takes it piece by piece.
+        if let Some(reply) = response.body_mut().unread_mut() {
+            reply.pass_on();
         }
         // An answer that ends the connection may leave a body unread behind it.
         if response.headers().contains_key(header::CONNECTION) && response.status() != 101 {
             this.activity.linger();
         }
         let request = this.request.take().unwrap_or_else(|| InService::new(this.activity.clone()));
-        Poll::Ready(Ok(response.map(|body| Served::new(body, request))))
+        Poll::Ready(Ok(response.map(|body| Served::new(body, request, this.activity))))
     }
 }
 

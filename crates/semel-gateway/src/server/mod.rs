@@ -6,11 +6,14 @@ mod connection;
 mod entry;
 mod listener;
 mod stream;
+mod streams;
 pub(crate) mod tls;
+mod watch;
 mod workers;
 
-pub(crate) use activity::Patience;
-pub(crate) use body::ClientBody;
+pub(crate) use activity::{Activity, Kind, Patience};
+pub(crate) use body::{ClientBody, ClientError};
 pub(crate) use connection::{Shared, Terms};
 pub(crate) use listener::accept;
-pub(crate) use workers::Workers;
+pub(crate) use watch::now;
+pub(crate) use workers::{Place, Workers};

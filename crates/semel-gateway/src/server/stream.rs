@@ -86,7 +86,7 @@ impl<T: AsyncRead + AsyncWrite + Unpin> AsyncWrite for ClientStream<T> {
     ) -> Poll<io::Result<usize>> {
         let this = self.get_mut();
         let poll = Pin::new(&mut this.stream).poll_write(context, bytes);
-        this.activity.awaits_writing(poll.is_pending());
+        this.activity.wrote(poll.is_ready());
         poll
     }
 
@@ -97,7 +97,7 @@ impl<T: AsyncRead + AsyncWrite + Unpin> AsyncWrite for ClientStream<T> {
     ) -> Poll<io::Result<usize>> {
         let this = self.get_mut();
         let poll = Pin::new(&mut this.stream).poll_write_vectored(context, slices);
-        this.activity.awaits_writing(poll.is_pending());
+        this.activity.wrote(poll.is_ready());
         poll
     }
 
@@ -108,9 +108,7 @@ impl<T: AsyncRead + AsyncWrite + Unpin> AsyncWrite for ClientStream<T> {
     fn poll_flush(self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<io::Result<()>> {
         let this = self.get_mut();
         let poll = Pin::new(&mut this.stream).poll_flush(context);
-        if poll.is_pending() {
-            this.activity.awaits_writing(true);
-        }
+        this.activity.flushed(poll.is_ready());
         poll
     }
 
@@ -149,10 +147,13 @@ mod tests {
     use tokio::io::AsyncWriteExt as _;
 
     use super::*;
+    use crate::server::activity::{Kind, Patience};
 
     fn pair() -> (tokio::io::DuplexStream, ClientStream<tokio::io::DuplexStream>) {
         let (client, server) = tokio::io::duplex(64);
-        (client, ClientStream::new(server, Arc::new(Activity::new())))
+        let second = Duration::from_secs(1);
+        let patience = Patience { header: second, idle: second, body: second };
+        (client, ClientStream::new(server, Arc::new(Activity::new(Kind::Http1, patience))))
     }
 
     async fn speaks_http2(sent: &[u8]) -> (bool, Vec<u8>) {

@@ -2,17 +2,19 @@
 //! requests, its upstream connections and its executions never move between threads.
 
 use std::net::SocketAddr;
+use std::pin::pin;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::thread::JoinHandle;
-use std::time::Duration;
 
 use tokio::net::TcpStream;
 use tokio::sync::{OwnedSemaphorePermit, mpsc};
+use tokio::time::{Instant, sleep};
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
+use tokio_util::task::task_tracker::TaskTrackerToken;
 
-use super::Shared;
+use super::{Shared, watch};
 use crate::proxy::pool;
 
 /// The serving threads.
@@ -33,7 +35,15 @@ struct Worker {
 struct Arrival {
     stream: std::net::TcpStream,
     peer: SocketAddr,
-    permit: OwnedSemaphorePermit,
+    place: Place,
+}
+
+/// One client's place among all, given back when dropped: also when it is a tunnel by then.
+pub(crate) struct Place {
+    serving: Arc<AtomicUsize>,
+    _permit: OwnedSemaphorePermit,
+    /// Keeps the gateway from going down before its time.
+    _token: TaskTrackerToken,
 }
 
 // === impl Workers ===
@@ -43,7 +53,7 @@ impl Workers {
     pub(crate) fn start(count: usize, shared: &Shared) -> std::io::Result<Self> {
         let (connections, stop) = (TaskTracker::new(), CancellationToken::new());
         let threads = (0..count.max(1))
-            .map(|number| Worker::start(number, shared.clone(), connections.clone(), stop.clone()))
+            .map(|number| Worker::start(number, shared.clone(), stop.clone()))
             .collect::<std::io::Result<Vec<_>>>()?;
         Ok(Self { threads, connections, stop })
     }
@@ -59,9 +69,9 @@ impl Workers {
         let fewest =
             self.threads.iter().min_by_key(|worker| worker.serving.load(Ordering::Relaxed));
         if let Some(worker) = fewest {
-            worker.serving.fetch_add(1, Ordering::Relaxed);
+            let place = Place::take(worker.serving.clone(), permit, self.connections.token());
             // A thread that ended has nobody to serve.
-            let _ = worker.arrivals.send(Arrival { stream, peer, permit });
+            let _ = worker.arrivals.send(Arrival { stream, peer, place });
         }
     }
 
@@ -89,49 +99,64 @@ impl Workers {
 // === impl Worker ===
 
 impl Worker {
-    fn start(
-        number: usize,
-        shared: Shared,
-        connections: TaskTracker,
-        stop: CancellationToken,
-    ) -> std::io::Result<Self> {
+    fn start(number: usize, shared: Shared, stop: CancellationToken) -> std::io::Result<Self> {
         let (arrivals, queue) = mpsc::unbounded_channel();
-        let serving = Arc::new(AtomicUsize::new(0));
         let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
-        let counter = serving.clone();
         let thread =
             std::thread::Builder::new().name(format!("semel-{number}")).spawn(move || {
                 runtime.block_on(async move {
-                    let serve = serve(queue, shared, connections, counter);
-                    tokio::select! { () = serve => {}, () = stop.cancelled() => {} }
+                    tokio::select! { () = serve(queue, shared) => {}, () = stop.cancelled() => {} }
                 });
+                // A name that is being looked up must not keep the gateway from ending.
+                runtime.shutdown_background();
             })?;
-        Ok(Self { arrivals, serving, thread })
+        Ok(Self { arrivals, serving: Arc::default(), thread })
     }
 }
 
-async fn serve(
-    mut queue: mpsc::UnboundedReceiver<Arrival>,
-    shared: Shared,
-    connections: TaskTracker,
-    serving: Arc<AtomicUsize>,
-) {
-    let mut tick = tokio::time::interval(Duration::from_secs(1));
+/// Serves whoever comes, and looks after whoever is there.
+async fn serve(mut queue: mpsc::UnboundedReceiver<Arrival>, shared: Shared) {
+    let began = Instant::now();
     loop {
-        tokio::select! {
-            Some(arrival) = queue.recv() => {
-                let (shared, serving) = (shared.clone(), serving.clone());
-                connections.spawn(async move {
-                    let Arrival { stream, peer, permit } = arrival;
+        let stack = shared.stack.load();
+        let (is_draining, is_closing) =
+            (shared.draining.is_cancelled(), shared.closing.is_cancelled());
+        watch::look(began.elapsed(), is_draining);
+        pool::close_unused(stack.pool);
+        let mut pause = pin!(sleep(watch::pause(stack.terms.patience)));
+        drop(stack);
+        loop {
+            tokio::select! {
+                Some(Arrival { stream, peer, place }) = queue.recv() => {
                     match TcpStream::from_std(stream) {
-                        Ok(stream) => shared.serve(stream, peer).await,
+                        Ok(stream) => drop(tokio::spawn(shared.clone().serve(stream, peer, place))),
                         Err(error) => tracing::warn!(%error, "a connection could not be served"),
                     }
-                    serving.fetch_sub(1, Ordering::Relaxed);
-                    drop(permit);
-                });
+                }
+                () = &mut pause => break,
+                // Nobody has to wait for the end of the pause to learn of these.
+                () = shared.draining.cancelled(), if !is_draining => break,
+                () = shared.closing.cancelled(), if !is_closing => break,
             }
-            _ = tick.tick() => pool::close_unused(shared.stack.load().pool),
         }
+    }
+}
+
+// === impl Place ===
+
+impl Place {
+    fn take(
+        serving: Arc<AtomicUsize>,
+        permit: OwnedSemaphorePermit,
+        token: TaskTrackerToken,
+    ) -> Self {
+        serving.fetch_add(1, Ordering::Relaxed);
+        Self { serving, _permit: permit, _token: token }
+    }
+}
+
+impl Drop for Place {
+    fn drop(&mut self) {
+        self.serving.fetch_sub(1, Ordering::Relaxed);
     }
 }

@@ -25,12 +25,16 @@ pub(super) const SETTINGS: &[Setting] = &[
     .or(r#""64KiB""#),
     limit("max_headers", count(10, 10_000), "Headers of a request.").or("100"),
     limit("header_timeout", PATIENCE, "Time for a request's head to arrive.").or(r#""10s""#),
-    limit("idle_timeout", IDLE, "How long a client connection is kept without a request.")
-        .or(r#""75s""#),
+    limit(
+        "idle_timeout",
+        IDLE,
+        "How long a client connection is kept without a request, or a tunnel without a byte.",
+    )
+    .or(r#""75s""#),
     limit(
         "body_idle_timeout",
         PATIENCE,
-        "Longest pause between two pieces of a body that is passed through.",
+        "Longest pause between two pieces of a body, in either direction.",
     )
     .or(r#""15s""#),
     limit("connect_timeout", PATIENCE, "Time for a connection to the upstream.").or(r#""5s""#),

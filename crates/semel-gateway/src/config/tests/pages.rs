@@ -65,7 +65,8 @@ fn pages_are_as_committed() {
 }
 
 #[test]
-#[ignore = "writes the pages"]
+#[ignore = "it writes the committed pages instead of testing them; run it after a change of the \
+            settings: cargo test -p semel-gateway --lib config -- --ignored write_snapshots"]
 fn write_snapshots() {
     let config = Path::new(env!("CARGO_MANIFEST_DIR")).join("src/config");
     for (page, _, write) in PAGES {
