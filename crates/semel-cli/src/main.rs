@@ -15,6 +15,10 @@ use std::process::ExitCode;
 
 use clap::{Parser, Subcommand};
 
+/// A request costs many small allocations, and after a burst their memory should go back.
+#[global_allocator]
+static ALLOCATOR: tikv_jemallocator::Jemalloc = tikv_jemallocator::Jemalloc;
+
 /// Makes retries safe: a request that arrives many times takes effect once, and every retry gets
 /// the first answer back.
 #[derive(Parser)]

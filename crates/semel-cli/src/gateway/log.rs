@@ -1,6 +1,7 @@
 //! The log: to standard error, as text or JSON, without ever holding up who logs.
 
 mod lines;
+mod plain;
 
 use std::io::{self, IsTerminal as _};
 use std::sync::Arc;
@@ -14,6 +15,7 @@ use tracing_subscriber::util::SubscriberInitExt as _;
 
 use crate::paint;
 use lines::Lines;
+use plain::Plain;
 
 /// The log of this process.
 pub(crate) struct Log {
@@ -59,8 +61,12 @@ where
     let layer = tracing_subscriber::fmt::layer().with_writer(lines.clone());
     match format {
         LogFormat::Text => {
-            let colour = io::stderr().is_terminal() && !paint::is_refused();
-            layer.with_ansi(colour).boxed()
+            let has_colour = io::stderr().is_terminal() && !paint::is_refused();
+            if has_colour {
+                layer.with_ansi(true).boxed()
+            } else {
+                layer.with_ansi(false).event_format(Plain).boxed()
+            }
         }
         LogFormat::Json => layer.json().flatten_event(true).boxed(),
     }
