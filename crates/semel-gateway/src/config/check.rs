@@ -49,6 +49,22 @@ pub(super) fn store(sheets: &Sheets, found: &mut Found) {
     }
 }
 
+/// One body must fit into the memory for all: a larger one would be refused, or not kept, for ever.
+pub(super) fn memory(sheets: &Sheets, found: &mut Found) {
+    let (limits, all) = (&sheets.limits, "max_buffered");
+    for sheet in std::iter::once(&sheets.policy).chain(sheets.routes.iter().map(|(_, it)| it)) {
+        for one in ["max_request_body", "max_reply_body"] {
+            let is_sure = sheet.is_sure_of(&[one]) && limits.is_sure_of(&[all]);
+            if is_sure && sheet.number(one) > limits.number(all) {
+                let place = sheet.place(one).or_else(|| limits.place(all)).cloned();
+                let (shown, room) = (sheet.shown(one), limits.shown(all));
+                let what = format!("`{one}` is {shown}, more than `{all}` ({room})");
+                found.add(place.unwrap_or(Place::Whole), what, "lower it, or raise `max_buffered`");
+            }
+        }
+    }
+}
+
 /// TLS needs two files towards clients, and an upstream that speaks it.
 pub(super) fn tls(sheets: &Sheets, gathered: &Gathered, found: &mut Found) {
     for (one, other) in [("certificate", "key"), ("key", "certificate")] {

@@ -94,6 +94,7 @@ fn checked(
             sheets.routes.push((name.to_owned(), sheet));
         }
     }
+    check::memory(&sheets, found);
     sheets.into_config(routes, source)
 }
 

@@ -67,6 +67,7 @@ const RELATIONS: &str = "
 ## What must go together
 
 - `lease` and `upstream_timeout` are shorter than `ttl`; `wait_timeout` is not longer, if duplicates wait.
+- `max_request_body` and `max_reply_body` are not larger than `max_buffered`.
 - `listen` and `admin` are two addresses, and `upstream` is neither.
 - `durability` is only set for an embedded store.
 - `[tls]` has both files or none; `[upstream_tls]` goes with an `https://` upstream.

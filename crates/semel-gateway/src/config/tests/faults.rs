@@ -173,6 +173,21 @@ fn a_fault_of_the_policy_is_told_once_for_all_routes() {
 }
 
 #[test]
+fn one_body_fits_into_the_memory_for_all() {
+    let text = "[limits]\nmax_buffered = \"2MiB\"\n[policy]\nmax_reply_body = \"2MiB\"\n\
+                [[route]]\nmatch = \"POST /a\"\nmax_request_body = \"3MiB\"\n\
+                [[route]]\nmatch = \"POST /b\"";
+    let faults = load(&complete(text)).unwrap_err();
+    assert_eq!(
+        told(&faults),
+        "semel.toml:8:20: `max_request_body` is \"3MiB\", more than `max_buffered` (\"2MiB\")"
+    );
+    let faults = load(&complete("[limits]\nmax_buffered = \"1MiB\"")).unwrap_err();
+    assert_eq!(faults.len(), 1, "{faults}");
+    assert_eq!(faults.iter().next().unwrap().at(), "semel.toml:3:16");
+}
+
+#[test]
 fn a_refused_value_casts_no_doubt_on_others() {
     // Neither the lease nor the preset can be judged against a ttl that is not known.
     for text in ["ttl = \"soon\"\nlease = \"25h\"", "preset = \"bach\"\nlease = \"25h\""] {
