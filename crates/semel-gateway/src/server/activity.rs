@@ -78,8 +78,8 @@ struct Upload {
     /// Is its end, if it has come, beyond doubt? hyper may take the next request for trailers, where
     /// lines end in LF alone, so a body with trailers must be the last.
     is_doubtful: AtomicBool,
-    /// When it ended, in milliseconds after `began`.
-    ended: AtomicU64,
+    /// When a piece of it was taken last, in milliseconds after `began`.
+    moved: AtomicU64,
 }
 
 // === impl Activity ===
@@ -179,7 +179,12 @@ impl Activity {
     pub(crate) fn upload_ended(&self, has_trailers: bool) {
         self.upload.is_open.store(false, Ordering::Relaxed);
         self.upload.is_doubtful.store(has_trailers, Ordering::Relaxed);
-        self.upload.ended.store(self.upload.elapsed(), Ordering::Relaxed);
+        self.upload_moved();
+    }
+
+    /// A piece of it was taken.
+    pub(crate) fn upload_moved(&self) {
+        self.upload.moved.store(self.upload.elapsed(), Ordering::Relaxed);
     }
 
     /// Could a next request be taken for a part of this one?
@@ -187,13 +192,15 @@ impl Activity {
         self.upload.is_doubtful.load(Ordering::Relaxed)
     }
 
-    /// How long ago the request's body ended: not at all if it still comes.
+    /// How long ago the last piece of the request's body was taken: not at all while the next is
+    /// awaited. Who does not ask for more while there is more takes its own time.
     pub(crate) fn since_upload(&self) -> Duration {
-        if self.upload.is_open.load(Ordering::Relaxed) {
+        let is_awaited = self.reading_since.load(Ordering::Relaxed) > 0;
+        if is_awaited && self.upload.is_open.load(Ordering::Relaxed) {
             return Duration::ZERO;
         }
-        let ended = self.upload.ended.load(Ordering::Relaxed);
-        Duration::from_millis(self.upload.elapsed().saturating_sub(ended))
+        let moved = self.upload.moved.load(Ordering::Relaxed);
+        Duration::from_millis(self.upload.elapsed().saturating_sub(moved))
     }
 
     /// The connection will be closed with a body unread.
@@ -259,7 +266,7 @@ impl Upload {
             began: Instant::now(),
             is_open: AtomicBool::new(false),
             is_doubtful: AtomicBool::new(false),
-            ended: AtomicU64::new(0),
+            moved: AtomicU64::new(0),
         }
     }
 
@@ -431,9 +438,16 @@ mod tests {
         let activity = activity();
         activity.request_began();
         activity.upload_began(false);
+        activity.upload_moved();
+        activity.awaits_body(true);
         tokio::time::advance(Duration::from_mins(1)).await;
         assert!(activity.is_upload_doubtful());
         assert_eq!(activity.since_upload(), Duration::ZERO);
+        // A piece came, and nobody has asked for the next.
+        activity.awaits_body(false);
+        activity.upload_moved();
+        tokio::time::advance(Duration::from_secs(2)).await;
+        assert_eq!(activity.since_upload(), Duration::from_secs(2));
         activity.upload_ended(false);
         assert!(!activity.is_upload_doubtful());
         tokio::time::advance(Duration::from_secs(3)).await;

@@ -105,6 +105,7 @@ impl<B: Body> Body for ClientBody<B> {
             Poll::Ready(frame) => {
                 if let Some(Ok(frame)) = &frame {
                     *this.has_trailers |= frame.is_trailers();
+                    this.activity.upload_moved();
                 }
                 if !*this.has_ended && (frame.is_none() || this.body.is_end_stream()) {
                     *this.has_ended = true;
