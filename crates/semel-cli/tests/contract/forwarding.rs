@@ -51,6 +51,26 @@ fn forwarded_fields_of_a_client_are_replaced() {
     );
 }
 
+/// Many servers take `_` for `-`: what is not for a client to say is not for it to spell that way.
+#[test]
+fn underscores_do_not_get_a_clients_word_through() {
+    both(
+        |call| {
+            call.field("X_Forwarded_For", "10.0.0.1")
+                .field("X-Forwarded_Proto", "https")
+                .field("X_Real_IP", "10.0.0.1")
+                .field("Idempotency_Fence", "999")
+                .field("Idempotency_Key", "another")
+                .field("X_Kept", "1")
+        },
+        |seen| {
+            let names = seen.fields.iter().map(|(name, _)| name.as_str());
+            assert_eq!(names.filter(|name| name.contains('_')).collect::<Vec<_>>(), ["x_kept"]);
+            assert_eq!(seen.headers("x-forwarded-for"), ["127.0.0.1"]);
+        },
+    );
+}
+
 /// `forwarded = "append"`: behind a trusted proxy.
 #[test]
 fn forwarded_fields_of_a_proxy_are_added_to() {

@@ -20,6 +20,7 @@ mod logs;
 mod methods;
 mod mismatches;
 mod outcomes;
+mod paths;
 mod refusals;
 mod reload;
 mod replays;

@@ -121,6 +121,23 @@ fn a_key_belongs_to_an_address() {
     assert_eq!(upstream.count(), 2);
 }
 
+/// Behind a proxy that is believed (`forwarded = "append"`): the address that the proxy saw, which is
+/// the last.
+#[test]
+fn a_key_belongs_to_an_address_behind_a_proxy() {
+    let upstream = Upstream::start();
+    let gateway = Setup::before(&upstream)
+        .memory()
+        .top("forwarded = \"append\"")
+        .policy("scope = [\"client-ip\"]")
+        .start();
+    let call = |value| Call::charge("k").field("X-Forwarded-For", value);
+    let calls = [Call::charge("k"), call("192.0.2.1"), call("192.0.2.1, 192.0.2.2")];
+    assert_apart(&calls, &gateway, &upstream);
+    // What a client says of itself comes before.
+    assert!(call("10.0.0.1, 192.0.2.2").send(&gateway).is_replay());
+}
+
 #[test]
 fn a_global_key_belongs_to_everyone() {
     let upstream = Upstream::start();

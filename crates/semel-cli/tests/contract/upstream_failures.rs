@@ -140,3 +140,43 @@ fn failures_are_told_alike_without_a_key() {
     let lost = Call::new("GET", "/lost").send(&gateway);
     lost.assert_problem(502, "upstream_unreachable", true);
 }
+
+/// `retry_safe`: what may have been executed may be tried again only if it is protected, or asks.
+#[test]
+fn a_retry_is_called_safe_only_where_it_is() {
+    let upstream = Upstream::with(|seen| match seen.target.rsplit('/').next() {
+        Some("slow") => Reply::Hangs,
+        _ => Reply::Closes,
+    });
+    let gateway = Setup::before(&upstream)
+        .memory()
+        .policy("upstream_timeout = \"500ms\"")
+        .route("* /off/{failure}", "mode = \"off\"")
+        .route("* /shadow/{failure}", "mode = \"shadow\"")
+        .start();
+    for (status, code, failure) in
+        [(504, "upstream_timeout", "slow"), (502, "upstream_unreachable", "lost")]
+    {
+        let assert_told = |method, mode, retry_safe| {
+            let call = Call::new(method, &format!("/{mode}/{failure}")).key("k");
+            // Only the gateway's own word would make it protected.
+            let call = call.field("Idempotency-Fence", "7");
+            call.send(&gateway).assert_problem(status, code, retry_safe);
+        };
+        assert_told("POST", "off", false);
+        assert_told("POST", "shadow", false);
+        assert_told("POST", "on", true);
+        assert_told("GET", "off", true);
+    }
+}
+
+/// What was never sent was never executed.
+#[test]
+fn a_retry_is_safe_if_nothing_was_sent() {
+    let gateway =
+        Setup::before_address(Upstream::nobody(3)).memory().policy("mode = \"off\"").start();
+    for method in ["POST", "GET"] {
+        let answer = Call::new(method, "/").send(&gateway);
+        answer.assert_problem(502, "upstream_unreachable", true);
+    }
+}

@@ -155,6 +155,28 @@ fn went_on(client: &mut Client, reply: &Reply, after: &str) -> bool {
     true
 }
 
+/// hyper takes what follows a bare LF for more of the trailers: the hidden request, but not its body.
+#[test]
+fn an_answer_that_begins_before_the_trailers_is_the_last() {
+    let upstream = Upstream::hasty();
+    let gateway = Gateway::start(&upstream, TABLES);
+    let len = FAKE.len();
+    let hidden = format!("PUT /hidden HTTP/1.1\r\nHost: a\r\nContent-Length: {len}\r\n\r\n");
+    for end in ["0\r\nX: 1\n\n", "0\r\nX: 1\r\n\r\n", "0\r\n\r\n"] {
+        let mut client = gateway.connect();
+        client.send("PUT /a HTTP/1.1\r\nHost: a\r\nTransfer-Encoding: chunked\r\n\r\n1\r\na\r\n");
+        let head = client.head();
+        assert!(head.starts_with("HTTP/1.1 200 "), "{head}");
+        assert!(head.contains("\r\nconnection: close\r\n"), "{head}");
+        client.send(format!("{end}{hidden}{FAKE}"));
+        assert_eq!(client.line().exactly(2).unwrap(), b"ok");
+        client.assert_cut();
+    }
+    gateway.kill();
+    let targets: Vec<_> = upstream.finished().into_iter().map(|seen| seen.target).collect();
+    assert_eq!(targets, ["/a"; 3]);
+}
+
 #[test]
 fn the_answer_can_be_read_by_a_client_that_sends_all_of_a_large_body_first() {
     const LEN: usize = 24 << 20;

@@ -2,10 +2,13 @@
 
 use bytes::Bytes;
 use http::Request;
-use http_body_util::Full;
+use http_body_util::{BodyExt as _, Full};
+use tokio::time::timeout;
 
-use crate::support::{After, Gate, Gateway, Http2, Upstream, answer};
+use crate::support::{After, Gate, Gateway, Http2, LIMIT, Upstream, answer};
 
+/// Who takes too long is told apart soon.
+const SLOW: &str = "[limits]\nbody_idle_timeout = \"400ms\"\n";
 const REPLAYED: &str = "x-idempotency-replayed";
 
 #[tokio::test]
@@ -132,4 +135,51 @@ async fn connect_is_refused_on_its_stream_only() {
     assert_eq!(client.ask(connect).await.status(), 400);
     assert_eq!(client.get("/next").await.status(), 200);
     assert_eq!(upstream.seen().len(), 1);
+}
+
+#[tokio::test]
+async fn an_answer_that_is_not_taken_is_given_up_on_its_stream_only() {
+    let upstream = Upstream::new(|seen, line| {
+        if seen.target == "/small" {
+            line.send(b"HTTP/1.1 204 No Content\r\nConnection: close\r\n\r\n")?;
+            return Ok(After::Close);
+        }
+        line.send(b"HTTP/1.1 200 OK\r\nContent-Length: 1073741824\r\n\r\n")?;
+        let piece = vec![b'x'; 1 << 20];
+        (0..1024).try_for_each(|_| line.send(&piece))?;
+        Ok(After::Close)
+    });
+    let gateway = Gateway::start(&upstream, SLOW);
+    // One takes nothing at all, one takes a little and then no more.
+    for window in [0, 100_000] {
+        let client = Http2::with_window(gateway.address, window).await;
+        let stuck = client.begin("/big").await;
+        assert_eq!(stuck.status(), 200);
+        assert_eq!(client.get("/small").await.status(), 204);
+        // It ends because the gateway gives up: the client is still there.
+        let waiting = upstream.clone();
+        tokio::task::spawn_blocking(move || waiting.finished()).await.unwrap();
+        let rest = timeout(LIMIT, stuck.into_body().collect()).await.unwrap();
+        assert!(rest.is_err(), "an answer that was given up looks whole");
+        assert_eq!(client.get("/small").await.status(), 204);
+    }
+    assert_eq!((upstream.count("/big"), upstream.count("/small")), (2, 4));
+}
+
+#[tokio::test]
+async fn a_body_that_stops_is_answered_on_its_stream_only() {
+    let upstream = Upstream::echo();
+    let gateway = Gateway::start(&upstream, SLOW);
+    let client = Http2::plain(gateway.address).await;
+    let passed = Request::put("http://a/slow");
+    let protected = Request::post("http://a/slow").header("idempotency-key", "k");
+    for request in [passed, protected] {
+        let (late, beside) = tokio::join!(client.stall(request), client.get("/beside"));
+        assert_eq!((late.status().as_u16(), beside.status().as_u16()), (408, 200));
+        assert!(String::from_utf8_lossy(late.body()).contains("\"request_timeout\""));
+        assert_eq!(client.get("/next").await.status(), 200);
+    }
+    // Nothing was claimed: the same key executes now.
+    assert!(!client.post("/slow", "k", "whole").await.headers().contains_key(REPLAYED));
+    assert_eq!((upstream.count("/slow"), upstream.count("/next")), (1, 2));
 }

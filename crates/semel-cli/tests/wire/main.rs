@@ -13,3 +13,4 @@ mod support;
 mod tls;
 mod upgrades;
 mod upstream_faults;
+mod upstream_time;

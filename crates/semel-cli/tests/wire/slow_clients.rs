@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use crate::support::{After, Client, Gateway, Upstream, Watch, answer, eventually, get};
+use crate::support::{After, Client, Gateway, Upstream, Watch, answer, eventually, get, post};
 
 const TABLES: &str = r#"
 [limits]
@@ -80,8 +80,7 @@ fn the_body_of_a_protected_request_has_its_time_as_a_whole() {
     assert!(said.contains("\"request_timeout\""), "{said}");
     assert!(upstream.seen().is_empty());
     // Nothing was claimed: the same key executes now.
-    let whole = crate::support::post("/slow", "k", "whole");
-    assert!(!gateway.ask(whole).is_replay());
+    assert!(!gateway.ask(post("/slow", "k", "whole")).is_replay());
 }
 
 #[test]
@@ -94,9 +93,9 @@ fn a_body_that_stops_on_its_way_through_is_cut_on_both_sides() {
         let connections = upstream.connections();
         connections.iter().any(|it| it.bytes.ends_with(b"some")).then_some(())
     });
-    if let Some(reply) = slow.final_reply(false).unwrap() {
-        assert!(reply.status >= 400 && reply.closes(), "{reply:?}");
-    }
+    let reply = slow.reply();
+    assert_eq!((reply.status, reply.code()), (408, "request_timeout".to_owned()));
+    assert!(reply.closes(), "{reply:?}");
     slow.assert_cut();
     assert!(upstream.finished().is_empty(), "half a request counts as one");
     assert_eq!(gateway.ask(get("/next")).status, 200);
@@ -127,6 +126,26 @@ fn a_client_that_never_reads_is_cut_and_its_upstream_released() {
 }
 
 #[test]
+fn a_client_that_reads_slowly_is_not_idle() {
+    const LEN: usize = 12 << 20;
+    let upstream = Upstream::new(|seen, line| {
+        line.send(&answer(seen, &"x".repeat(LEN)))?;
+        Ok(After::Keep)
+    });
+    let limits = "[limits]\nidle_timeout = \"300ms\"\nbody_idle_timeout = \"2s\"\n";
+    let gateway = Gateway::start(&upstream, limits);
+    // The gateway has the whole answer at once, and the systems between cannot hold it.
+    for is_replay in [false, true] {
+        let mut client = Client::slow(gateway.address, Duration::from_micros(1500));
+        let watch = Watch::start();
+        let reply = client.ask(post("/big", "k", ""));
+        assert_eq!((reply.is_replay(), reply.len), (is_replay, LEN as u64));
+        assert!(watch.elapsed() > Duration::from_millis(900), "{:?}", watch.elapsed());
+    }
+    assert_eq!(upstream.count("/big"), 1);
+}
+
+#[test]
 fn five_hundred_slow_clients_do_not_keep_a_good_one_waiting() {
     let upstream = Upstream::echo();
     let gateway = Gateway::start(&upstream, "");
@@ -144,7 +163,7 @@ fn five_hundred_slow_clients_do_not_keep_a_good_one_waiting() {
     let mut good = gateway.connect();
     for n in 0..50 {
         assert_eq!(good.ask(get(&format!("/good/{n}"))).status, 200);
-        assert_eq!(gateway.ask(crate::support::post("/good", &format!("g{n}"), "")).status, 200);
+        assert_eq!(gateway.ask(post("/good", &format!("g{n}"), "")).status, 200);
     }
     assert!(watch.elapsed() < Duration::from_secs(8), "{:?}", watch.elapsed());
     // They all still hung there.

@@ -162,3 +162,45 @@ fn a_wrong_authority_a_wrong_name_and_no_tls_are_502_and_nothing_is_sent() {
         assert_eq!(requests.sum::<usize>(), 0);
     }
 }
+
+#[test]
+fn an_upstream_that_never_ends_the_handshake_has_executed_nothing() {
+    let authority = Authority::new();
+    let upstream = Upstream::secure(&authority, "127.0.0.1");
+    // The system accepts; nobody answers.
+    let listener = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
+    let silent = listener.local_addr().unwrap();
+    let policy = "[policy]\nupstream_timeout = \"1s\"\non_unknown = \"hold\"\n";
+    let gateway = trusting(&authority, &format!("https://{silent}"), policy);
+    let ask = || gateway.ask(post("/a", "k", "hello"));
+    let reply = ask();
+    assert_eq!((reply.status, reply.code()), (502, "upstream_unreachable".to_owned()));
+    assert!(reply.text().contains("nothing was executed"), "{}", reply.text());
+    gateway.reload(|text| text.replace(&silent.to_string(), &upstream.address.to_string()));
+    let executed = eventually("the key is free", || {
+        let reply = ask();
+        assert_ne!(reply.code(), "outcome_unknown");
+        (reply.status == 200).then_some(reply)
+    });
+    assert_eq!((executed.is_replay(), executed.text()), (false, "POST /a 5".to_owned()));
+    assert_eq!(upstream.count("/a"), 1);
+    drop(listener);
+}
+
+#[test]
+fn an_authority_that_is_trusted_no_more_is_not_believed_on_an_old_connection() {
+    let authority = Authority::new();
+    let upstream = Upstream::secure(&authority, "127.0.0.1");
+    let tables = "[limits]\npool_idle_timeout = \"1h\"\n";
+    let gateway = trusting(&authority, &format!("https://{}", upstream.address), tables);
+    // One client is served by one thread, which keeps its connection to the upstream.
+    let mut client = gateway.connect();
+    assert_eq!(client.ask(get("/a")).status, 200);
+    Authority::new().write_ca(gateway.directory());
+    gateway.signal(Signal::HUP);
+    let refused = eventually("the upstream is refused", || {
+        let reply = client.ask(get("/a"));
+        (reply.status != 200).then_some(reply)
+    });
+    assert_eq!((refused.status, refused.code()), (502, "upstream_unreachable".to_owned()));
+}

@@ -1,8 +1,14 @@
 //! WebSocket goes through where nothing is protected; nothing else becomes a tunnel.
 
 use std::io;
+use std::net::TcpStream;
+use std::time::Duration;
 
-use crate::support::{After, Client, Gateway, Line, Seen, Upstream, answer, get};
+use rustix::process::Signal;
+
+use crate::support::{
+    After, Client, Gateway, Line, Seen, Upstream, Watch, answer, eventually, get,
+};
 
 const HANDSHAKE: &str = "Connection: keep-alive, Upgrade\r\nUpgrade: websocket\r\n\
     Sec-WebSocket-Key: dGhlIHNhbXBsZSBub25jZQ==\r\nSec-WebSocket-Version: 13\r\n";
@@ -39,6 +45,18 @@ fn opened(gateway: &Gateway) -> Client {
     assert_eq!(reply.get("connection"), Some("upgrade"));
     assert_eq!(reply.get("sec-websocket-accept"), Some("s3pPLMBiTxaQ9kYGzzhZRbK+xOo="));
     client
+}
+
+/// Does the tunnel still work?
+fn assert_open(client: &mut Client) {
+    client.send("hello");
+    assert_eq!(client.line().exactly(5).unwrap(), b"hello");
+}
+
+/// Tells the gateway to stop, and waits until it lets nobody in.
+fn drain(gateway: &Gateway) {
+    gateway.signal(Signal::TERM);
+    eventually("it listens no more", || TcpStream::connect(gateway.address).is_err().then_some(()));
 }
 
 #[test]
@@ -124,4 +142,63 @@ fn what_is_protected_or_not_websocket_never_becomes_a_tunnel() {
             assert_eq!(seen.get(name), None, "{name} in {seen:?}");
         }
     }
+}
+
+#[test]
+fn a_tunnel_counts_as_a_connection_until_it_is_closed() {
+    let upstream = Upstream::new(agree);
+    let gateway = Gateway::start(&upstream, "[limits]\nmax_connections = 1\n");
+    let mut tunnel = opened(&gateway);
+    for _ in 0..10 {
+        assert_open(&mut tunnel);
+        let reply = gateway.connect().reply();
+        assert_eq!((reply.status, reply.code()), (503, "too_busy".to_owned()));
+    }
+    drop(tunnel);
+    let let_in = eventually("there is a place again", || {
+        let mut client = gateway.connect();
+        // Refused, it may be gone before the request is out.
+        client.try_send(get("/next")).ok()?;
+        let reply = client.final_reply(false).ok()??;
+        (reply.status == 200).then_some(reply)
+    });
+    assert_eq!(let_in.text(), "GET /next 0");
+}
+
+#[test]
+fn a_tunnel_stays_while_bytes_move_and_is_closed_when_none_do() {
+    let upstream = Upstream::new(agree);
+    let gateway = Gateway::start(&upstream, "[limits]\nidle_timeout = \"700ms\"\n");
+    let mut tunnel = opened(&gateway);
+    let watch = Watch::start();
+    eventually("it outlives the limit", || {
+        assert_open(&mut tunnel);
+        (watch.elapsed() > Duration::from_millis(1600)).then_some(())
+    });
+    tunnel.assert_cut();
+    assert_eq!(upstream.finished().len(), 1);
+}
+
+#[test]
+fn a_gateway_that_stops_waits_until_a_tunnel_is_closed() {
+    let upstream = Upstream::new(agree);
+    let gateway = Gateway::start(&upstream, "[limits]\nshutdown_timeout = \"1h\"\n");
+    let mut tunnel = opened(&gateway);
+    drain(&gateway);
+    assert_open(&mut tunnel);
+    drop(tunnel);
+    assert_eq!(gateway.ended().code(), Some(0));
+}
+
+#[test]
+fn a_gateway_that_stops_waits_for_a_tunnel_no_longer_than_it_may() {
+    let upstream = Upstream::new(agree);
+    let gateway = Gateway::start(&upstream, "[limits]\nshutdown_timeout = \"700ms\"\n");
+    let mut tunnel = opened(&gateway);
+    let watch = Watch::start();
+    drain(&gateway);
+    tunnel.assert_cut();
+    assert!(watch.elapsed() >= Duration::from_millis(650), "{:?}", watch.elapsed());
+    assert_eq!(gateway.ended().code(), Some(1), "it says that something was cut off");
+    assert_eq!(upstream.finished().len(), 1);
 }

@@ -1,6 +1,6 @@
 //! What an upstream may do to its connections, and what clients must not notice of it.
 
-use crate::support::{After, Framing, Gate, Gateway, Upstream, get, post};
+use crate::support::{After, Framing, Gate, Gateway, Seen, Upstream, eventually, get, post};
 
 /// Answers every request with these bytes.
 fn saying(bytes: &'static [u8], after: After) -> Upstream {
@@ -213,4 +213,76 @@ fn trailers_of_a_reply_do_not_spoil_it() {
         assert_eq!(reply.trailers.get("content-length"), None, "{bytes}");
     }
     assert_eq!(upstream.count("/b"), 1);
+}
+
+#[test]
+fn a_reply_may_have_many_fields_and_keeps_them_all() {
+    let fields: Vec<_> = (0..150).map(|n| format!("X-Field-{n}: value {n}\r\n")).collect();
+    let fields = fields.concat();
+    let upstream = Upstream::new(move |_, line| {
+        let head = format!("HTTP/1.1 201 Created\r\n{fields}Content-Length: 2\r\n\r\nok");
+        line.send(head.as_bytes())?;
+        Ok(After::Keep)
+    });
+    let gateway = Gateway::start(&upstream, "");
+    let mut client = gateway.connect();
+    for bytes in [get("/a"), post("/b", "k", ""), post("/b", "k", "")] {
+        let reply = client.ask(&bytes);
+        assert_eq!((reply.status, reply.text().as_str()), (201, "ok"), "{bytes}");
+        for n in 0..150 {
+            let value = format!("value {n}");
+            assert_eq!(reply.get(&format!("x-field-{n}")), Some(value.as_str()), "{bytes}");
+        }
+    }
+    assert_eq!(upstream.count("/b"), 1);
+}
+
+#[test]
+fn a_protocol_that_nobody_asked_for_is_a_502_and_no_tunnel() {
+    const SWITCH: &[u8] = b"HTTP/1.1 101 Switching Protocols\r\nConnection: Upgrade\r\n\
+        Upgrade: websocket\r\n\r\nHTTP/1.1 200 OK\r\nContent-Length: 4\r\n\r\nevil";
+    let upstream = Upstream::new(|seen, line| {
+        let is_next = seen.target == "/next";
+        line.send(if is_next { b"HTTP/1.1 204 No Content\r\n\r\n" } else { SWITCH })?;
+        // What came through a tunnel would be here as a request.
+        Ok(After::Keep)
+    });
+    let gateway = Gateway::start(&upstream, "[policy]\non_unknown = \"hold\"\n");
+    let mut client = gateway.connect();
+    for bytes in [get("/a"), post("/b", "k", "hello")] {
+        let reply = client.ask(&bytes);
+        assert_eq!((reply.status, reply.code()), (502, "upstream_unreachable".to_owned()));
+        assert_eq!(client.ask(get("/next")).status, 204, "after {bytes}");
+    }
+    let retry = client.ask(post("/b", "k", "hello"));
+    assert_eq!((retry.status, retry.code()), (409, "outcome_unknown".to_owned()));
+    eventually("connections that switched are closed", || {
+        let connections = upstream.connections();
+        let switched = |seen: &Seen| seen.target != "/next";
+        let mut switched = connections.iter().filter(|it| it.requests.iter().any(switched));
+        switched.all(|it| it.has_ended).then_some(())
+    });
+    assert_eq!((upstream.count("/a"), upstream.count("/b"), upstream.count("/next")), (1, 1, 2));
+}
+
+#[test]
+fn a_reload_leaves_no_connection_from_before_in_use() {
+    let upstream = saying(b"HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nok", After::Keep);
+    // One thread, so that requests share a connection.
+    let top = "workers = 1\n[limits]\npool_idle_timeout = \"1h\"\n";
+    let gateway = Gateway::start_top(&upstream, top, "");
+    for bytes in [get("/before"), post("/before", "k", ""), get("/before")] {
+        assert_eq!(gateway.ask(bytes).status, 200);
+    }
+    assert_eq!(upstream.connections().len(), 1);
+    gateway.reload(|text| text + "[policy]\nreplay_headers = [\"X-Marked: anew\"]\n");
+    eventually("the new configuration is in force", || {
+        gateway.ask(post("/before", "k", "")).get("x-marked").map(|_| ())
+    });
+    for _ in 0..2 {
+        assert_eq!(gateway.ask(get("/after")).status, 200);
+    }
+    let connections = upstream.connections();
+    assert_eq!(connections.len(), 2);
+    assert!(connections[0].requests.iter().all(|seen| seen.target == "/before"));
 }

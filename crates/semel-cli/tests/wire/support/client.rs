@@ -4,6 +4,8 @@ use std::io;
 use std::net::{SocketAddr, TcpStream};
 use std::time::Duration;
 
+use rustix::net::{AddressFamily, SocketType, connect, socket, sockopt};
+
 use super::line::{broke_off, malformed};
 use super::message::{Content, Fields, Framing, Head};
 use super::{Authority, LIMIT, Line};
@@ -28,6 +30,16 @@ pub(crate) struct Reply {
 impl Client {
     pub(crate) fn connect(address: SocketAddr) -> Self {
         Self { line: Line::plain(TcpStream::connect_timeout(&address, LIMIT).unwrap()) }
+    }
+
+    /// One that reads slowly, and whose system takes in little ahead of it.
+    pub(crate) fn slow(address: SocketAddr, pause: Duration) -> Self {
+        let socket = socket(AddressFamily::INET, SocketType::STREAM, None).unwrap();
+        sockopt::set_socket_recv_buffer_size(&socket, 128 << 10).unwrap();
+        connect(&socket, &address).unwrap();
+        let mut line = Line::plain(TcpStream::from(socket));
+        line.rest_before_reads(pause);
+        Self { line }
     }
 
     /// Speaks TLS, HTTP/1.1 only.
@@ -74,6 +86,16 @@ impl Client {
 
     pub(crate) fn reply(&mut self) -> Reply {
         self.try_reply(false).unwrap()
+    }
+
+    /// Only the head of an answer, with all its line ends.
+    pub(crate) fn head(&mut self) -> String {
+        let mut head = String::new();
+        while !head.ends_with("\r\n\r\n") {
+            head += &self.line.line().unwrap();
+            head += "\r\n";
+        }
+        head
     }
 
     /// The next answer, also an interim one; an error of kind `UnexpectedEof` if there is none.

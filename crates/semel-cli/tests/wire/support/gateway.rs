@@ -4,7 +4,7 @@ use std::fs;
 use std::io::{BufRead as _, BufReader};
 use std::net::SocketAddr;
 use std::path::Path;
-use std::process::{Child, Command, Stdio};
+use std::process::{Child, Command, ExitStatus, Stdio};
 use std::sync::mpsc;
 
 use rustix::process::{Pid, Signal, kill_process};
@@ -94,6 +94,18 @@ impl Gateway {
 
     pub(crate) fn signal(&self, signal: Signal) {
         kill_process(self.pid(), signal).unwrap();
+    }
+
+    /// Changes its file and tells it so.
+    pub(crate) fn reload(&self, change: impl FnOnce(String) -> String) {
+        let file = self.directory().join("semel.toml");
+        fs::write(&file, change(fs::read_to_string(&file).unwrap())).unwrap();
+        self.signal(Signal::HUP);
+    }
+
+    /// Waits for its end.
+    pub(crate) fn ended(mut self) -> ExitStatus {
+        eventually("the gateway ends", || self.child.try_wait().unwrap())
     }
 
     /// Ends it at once, and waits for that.

@@ -1,10 +1,14 @@
 //! A client that speaks HTTP/2, with or without TLS.
 
+use std::convert::Infallible;
 use std::net::SocketAddr;
+use std::pin::Pin;
+use std::task::{Context, Poll};
 
 use bytes::Bytes;
-use http::{Request, Response};
-use http_body_util::{BodyExt as _, Full};
+use http::{Request, Response, request};
+use http_body_util::{BodyExt as _, Either, Full};
+use hyper::body::{Body, Frame, Incoming};
 use hyper::client::conn::http2::{self, SendRequest};
 use hyper_util::rt::{TokioExecutor, TokioIo};
 use tokio::io::{AsyncRead, AsyncWrite};
@@ -16,14 +20,24 @@ use tokio_rustls::rustls::pki_types::ServerName;
 use super::{Authority, LIMIT};
 
 #[derive(Clone)]
-pub(crate) struct Http2(SendRequest<Full<Bytes>>);
+pub(crate) struct Http2(SendRequest<Upload>);
+
+type Upload = Either<Full<Bytes>, Stalled>;
+
+/// A body that begins, and then stops.
+pub(crate) struct Stalled(Option<Bytes>);
 
 // === impl Http2 ===
 
 impl Http2 {
     /// Without having been asked.
     pub(crate) async fn plain(address: SocketAddr) -> Self {
-        Self::over(TcpStream::connect(address).await.unwrap()).await
+        Self::over(TcpStream::connect(address).await.unwrap(), None).await
+    }
+
+    /// One that takes so many bytes of each answer before it has read any.
+    pub(crate) async fn with_window(address: SocketAddr, window: u32) -> Self {
+        Self::over(TcpStream::connect(address).await.unwrap(), Some(window)).await
     }
 
     /// As agreed while TLS began.
@@ -33,18 +47,39 @@ impl Http2 {
         let name = ServerName::try_from("localhost").unwrap();
         let stream = connector.connect(name, stream).await.unwrap();
         assert_eq!(stream.get_ref().1.alpn_protocol(), Some(&b"h2"[..]));
-        Self::over(stream).await
+        Self::over(stream, None).await
     }
 
-    async fn over(stream: impl AsyncRead + AsyncWrite + Unpin + Send + 'static) -> Self {
-        let handshake = http2::handshake(TokioExecutor::new(), TokioIo::new(stream)).await;
-        let (sender, connection) = handshake.unwrap();
+    async fn over(
+        stream: impl AsyncRead + AsyncWrite + Unpin + Send + 'static,
+        window: Option<u32>,
+    ) -> Self {
+        let mut builder = http2::Builder::new(TokioExecutor::new());
+        builder.initial_stream_window_size(window);
+        let (sender, connection) = builder.handshake(TokioIo::new(stream)).await.unwrap();
         tokio::spawn(connection);
         Self(sender)
     }
 
     /// Sends a request; none of the answer's fields may be for one connection only.
     pub(crate) async fn ask(&self, request: Request<Full<Bytes>>) -> Response<Bytes> {
+        self.whole(request.map(Either::Left)).await
+    }
+
+    /// Sends a request whose body begins, and then stops.
+    pub(crate) async fn stall(&self, request: request::Builder) -> Response<Bytes> {
+        let body = Stalled(Some(Bytes::from("some")));
+        self.whole(request.body(Either::Right(body)).unwrap()).await
+    }
+
+    /// The beginning of an answer.
+    pub(crate) async fn begin(&self, target: &str) -> Response<Incoming> {
+        let request = Request::get(format!("http://a{target}")).body(Full::default()).unwrap();
+        let mut sender = self.0.clone();
+        timeout(LIMIT, sender.send_request(request.map(Either::Left))).await.unwrap().unwrap()
+    }
+
+    async fn whole(&self, request: Request<Upload>) -> Response<Bytes> {
         let mut sender = self.0.clone();
         let asked = async {
             let response = sender.send_request(request).await.unwrap();
@@ -65,5 +100,19 @@ impl Http2 {
 
     pub(crate) async fn get(&self, target: &str) -> Response<Bytes> {
         self.ask(Request::get(format!("http://a{target}")).body(Full::default()).unwrap()).await
+    }
+}
+
+// === impl Stalled ===
+
+impl Body for Stalled {
+    type Data = Bytes;
+    type Error = Infallible;
+
+    fn poll_frame(
+        mut self: Pin<&mut Self>,
+        _: &mut Context<'_>,
+    ) -> Poll<Option<Result<Frame<Bytes>, Infallible>>> {
+        self.0.take().map_or(Poll::Pending, |bytes| Poll::Ready(Some(Ok(Frame::data(bytes)))))
     }
 }

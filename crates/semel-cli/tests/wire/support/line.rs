@@ -25,6 +25,7 @@ pub(crate) struct Line {
     socket: TcpStream,
     ahead: Vec<u8>,
     tap: Option<Tap>,
+    pause: Duration,
 }
 
 // === impl Line ===
@@ -39,7 +40,7 @@ impl Line {
         socket.set_nodelay(true).unwrap();
         socket.set_read_timeout(Some(LIMIT)).unwrap();
         socket.set_write_timeout(Some(LIMIT)).unwrap();
-        Self { io, socket, ahead: Vec::new(), tap: None }
+        Self { io, socket, ahead: Vec::new(), tap: None, pause: Duration::ZERO }
     }
 
     /// Another hand on the same connection, without TLS.
@@ -57,6 +58,11 @@ impl Line {
         self.socket.set_read_timeout(Some(limit)).unwrap();
     }
 
+    /// Makes it rest before each read: it reads 16 KiB at most at a time.
+    pub(crate) fn rest_before_reads(&mut self, pause: Duration) {
+        self.pause = pause;
+    }
+
     pub(crate) fn send(&mut self, bytes: &[u8]) -> io::Result<()> {
         self.io.write_all(bytes)?;
         self.io.flush()
@@ -64,6 +70,7 @@ impl Line {
 
     /// Reads more; says whether there was more.
     pub(crate) fn fill(&mut self) -> io::Result<bool> {
+        std::thread::sleep(self.pause);
         let mut buffer = [0; 16 * 1024];
         let read = match self.io.read(&mut buffer) {
             Err(error) if error.kind() == io::ErrorKind::Interrupted => return self.fill(),

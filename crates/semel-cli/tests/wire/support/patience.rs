@@ -20,6 +20,11 @@ impl Watch {
     pub(crate) fn elapsed(self) -> Duration {
         self.0.elapsed()
     }
+
+    /// Waits until this much time has passed since the start.
+    pub(crate) fn reach(self, elapsed: Duration) {
+        std::thread::sleep(elapsed.saturating_sub(self.elapsed()));
+    }
 }
 
 /// Looks until `look` finds something.

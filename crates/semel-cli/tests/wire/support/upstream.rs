@@ -4,6 +4,8 @@ use std::io;
 use std::net::{SocketAddr, TcpListener, TcpStream};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard};
 
+use tokio_rustls::rustls::ServerConfig;
+
 use super::line::broke_off;
 use super::message::{Content, Fields, Head};
 use super::{Authority, Framing, LIMIT, Line, eventually};
@@ -67,7 +69,13 @@ impl Upstream {
     pub(crate) fn new(
         handler: impl Fn(&Seen, &mut Line) -> io::Result<After> + Send + Sync + 'static,
     ) -> Self {
-        Self::start(handler, None)
+        Self::start(handler, None, b"")
+    }
+
+    /// Begins every answer when it has a request's head, and ends it after the request's body.
+    pub(crate) fn hasty() -> Self {
+        let handler = |_: &Seen, line: &mut Line| line.send(b"ok").map(|()| After::Keep);
+        Self::start(handler, None, b"HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\n")
     }
 
     /// The same with TLS.
@@ -77,12 +85,14 @@ impl Upstream {
             line.send(&answer(seen, &seen.summary()))?;
             Ok(After::Keep)
         };
-        Self::start(handler, Some(config))
+        Self::start(handler, Some(config), b"")
     }
 
+    /// Says `greeting` as soon as it has the head of a request.
     fn start(
         handler: impl Fn(&Seen, &mut Line) -> io::Result<After> + Send + Sync + 'static,
-        tls: Option<Arc<tokio_rustls::rustls::ServerConfig>>,
+        tls: Option<Arc<ServerConfig>>,
+        greeting: &'static [u8],
     ) -> Self {
         let listener = TcpListener::bind("127.0.0.1:0").unwrap();
         let upstream =
@@ -93,7 +103,7 @@ impl Upstream {
                 let (shared, handler, tls) = (shared.clone(), handler.clone(), tls.clone());
                 let number = shared.open();
                 std::thread::spawn(move || {
-                    let ended = shared.serve(socket.unwrap(), tls, number, &*handler);
+                    let ended = shared.serve(socket.unwrap(), tls, number, greeting, &*handler);
                     shared.close(number, ended.err());
                 });
             }
@@ -104,8 +114,9 @@ impl Upstream {
     fn serve(
         &self,
         socket: TcpStream,
-        tls: Option<Arc<tokio_rustls::rustls::ServerConfig>>,
+        tls: Option<Arc<ServerConfig>>,
         number: usize,
+        greeting: &[u8],
         handler: &Handler,
     ) -> io::Result<()> {
         let line = match tls {
@@ -120,7 +131,7 @@ impl Upstream {
         });
         line.patience(LIMIT * 10);
         while !line.has_ended()? {
-            let seen = Seen::read(&mut line)?;
+            let seen = Seen::read(&mut line, greeting)?;
             self.lock()[number].requests.push(seen.clone());
             if handler(&seen, &mut line)? == After::Close {
                 return Ok(());
@@ -201,7 +212,7 @@ impl Upstream {
 // === impl Seen ===
 
 impl Seen {
-    fn read(line: &mut Line) -> io::Result<Self> {
+    fn read(line: &mut Line, greeting: &[u8]) -> io::Result<Self> {
         let head = Head::read(line)?;
         let framing = head.framing()?;
         let mut words = head.start.split(' ').map(str::to_owned);
@@ -213,6 +224,7 @@ impl Seen {
         if head.fields.all("host").len() != 1 {
             return Err(super::line::malformed("not one Host"));
         }
+        line.send(greeting)?;
         let Content { bytes: body, len, trailers } = Content::read(line, framing)?;
         Ok(Self { method, target, fields: head.fields, framing, body, len, trailers })
     }
