@@ -5,6 +5,7 @@
 //! - [`Cached`], [`Guarded`] and [`Metered`] wrap any store and are stores themselves.
 //! - [`RecordMap`] is the map that they keep records in while these are in memory.
 //! - [`conformance`] (feature `conformance`) holds a store to the contract: `store_conformance!`.
+//! - [`scripted`] (feature `scripted`) is a store that fails on command, for tests of its users.
 
 mod answers;
 mod cached;
@@ -16,6 +17,8 @@ mod guarded;
 mod memory;
 mod metered;
 mod record_map;
+#[cfg(feature = "scripted")]
+pub mod scripted;
 mod store;
 #[cfg(test)]
 mod unruly;

@@ -3,7 +3,8 @@
 mod fixtures;
 
 use fixtures::{
-    CachedMemory, Dynamic, GuardedMemory, Memory, MeteredMemory, Stacked, TickingMemory, Wrapped,
+    CachedMemory, Dynamic, GuardedMemory, Memory, MeteredMemory, Scripted, Stacked, TickingMemory,
+    Wrapped,
 };
 use semel_store::store_conformance;
 
@@ -13,4 +14,5 @@ store_conformance!(dynamic, Wrapped<Dynamic>);
 store_conformance!(cached, Wrapped<CachedMemory>);
 store_conformance!(guarded, Wrapped<GuardedMemory>);
 store_conformance!(metered, Wrapped<MeteredMemory>);
+store_conformance!(scripted, Wrapped<Scripted>);
 store_conformance!(stacked, Wrapped<Stacked>);

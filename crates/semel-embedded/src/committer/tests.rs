@@ -41,6 +41,19 @@ async fn claim(store: &EmbeddedStore, number: u32) -> Result<Claim, StoreError> 
     store.claim(&attempt(number), &Policy::default()).await
 }
 
+/// Claims so many records from as many tasks, all of which must succeed.
+async fn claim_at_once(store: &EmbeddedStore, records: u32) {
+    let claims: Vec<_> = (0..records)
+        .map(|number| {
+            let store = store.clone();
+            tokio::spawn(async move { claim(&store, number).await.is_ok() })
+        })
+        .collect();
+    for claim in claims {
+        assert!(claim.await.unwrap());
+    }
+}
+
 /// A group of one deletion that was taken to be written, and its answer.
 fn taken(desk: &Desk) -> (Pending<usize>, Gathering) {
     // As if another was being written, so that the committer lets this one gather.
@@ -85,15 +98,7 @@ async fn a_failed_engine_is_opened_anew() {
 async fn sweeping_alone_does_not_fill_the_memory() {
     let Fixture { store, clock, .. } = &fixture();
     let records = u32::try_from(tuning::RECENT_MAX * 2).unwrap();
-    let claims: Vec<_> = (0..records)
-        .map(|number| {
-            let store = store.clone();
-            tokio::spawn(async move { claim(&store, number).await.is_ok() })
-        })
-        .collect();
-    for claim in claims {
-        assert!(claim.await.unwrap());
-    }
+    claim_at_once(store, records).await;
     clock.advance(Policy::default().ttl() + Duration::from_secs(1));
     let mut deleted = 0;
     loop {
@@ -149,15 +154,7 @@ async fn a_caller_writes_a_few_groups_and_no_more() {
 #[tokio::test]
 async fn callers_of_one_thread_share_a_write() {
     let Fixture { store, .. } = &fixture_of(Durability::Process);
-    let claims: Vec<_> = (0..100)
-        .map(|number| {
-            let store = store.clone();
-            tokio::spawn(async move { claim(&store, number).await.is_ok() })
-        })
-        .collect();
-    for claim in claims {
-        assert!(claim.await.unwrap());
-    }
+    claim_at_once(store, 100).await;
     let groups = store.desk().room.committed.load(Ordering::Acquire);
     // A thread looks for news from outside after some sixty tasks, and lets those who wait go on.
     assert!(groups <= 10, "{groups} groups for 100 claims");

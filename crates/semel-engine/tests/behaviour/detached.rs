@@ -5,10 +5,11 @@ use std::task::Poll;
 use std::time::Duration;
 
 use semel_core::{Outcome, Policy, Reply, State};
-use semel_engine::{Answer, Engine, Stored};
+use semel_engine::{Answer, Stored};
+use semel_store::MemoryStore;
 
 use crate::support::{
-    Answered, Effect, ScriptedStore, TestEngine, Verb, completed, conflict, engine, idle, once,
+    Answered, Effect, TestEngine, Verb, completed, conflict, engine, engine_over, idle, once,
     policy, settle_down, settled, spawn_once, state, until, wait,
 };
 
@@ -140,8 +141,7 @@ async fn nothing_is_running_when_the_answer_is_there() {
 /// Work may block its thread, against all advice. Its lease must not be lost by that (trap 17).
 #[tokio::test(flavor = "multi_thread", worker_threads = 3)]
 async fn work_that_blocks_its_thread_is_renewed_all_the_same() {
-    let store = std::sync::Arc::new(ScriptedStore::over(semel_store::MemoryStore::new()));
-    let engine = Engine::new(store.clone());
+    let (engine, store) = engine_over(&MemoryStore::new());
     let short: Policy = policy().lease(Duration::from_millis(60)).build().unwrap();
     let (go, stop) = std::sync::mpsc::channel();
     let first = spawn_once(&engine, &short, move |_| async move {

@@ -4,25 +4,20 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use semel_core::{Key, RecordId, Scope};
-use semel_engine::{Answer, Engine, EngineError, Limits};
+use semel_engine::{Answer, EngineError, Limits};
 use semel_store::{CacheLimits, Cached, Clock, MemoryStore, SteadyClock};
 use tokio::time::Instant;
 
 use crate::support::{
-    Effect, ScriptedStore, TestEngine, Verb, completed, conflict, fingerprint, memory, never, once,
+    Effect, Verb, completed, conflict, engine_with, fingerprint, limited, memory, never, once,
     spawn_once, until, wait,
 };
 
 const PATIENT: Duration = Duration::from_mins(1);
 
-fn limited(limits: Limits) -> (TestEngine, Arc<ScriptedStore>) {
-    let store = Arc::new(ScriptedStore::over(memory()));
-    (Engine::with_limits(store.clone(), limits), store)
-}
-
 #[tokio::test(start_paused = true)]
 async fn one_execution_too_many_is_refused_before_its_claim() {
-    let (engine, store) = limited(Limits { executions_max: 1, ..Limits::default() });
+    let (engine, store) = limited(&memory(), Limits { executions_max: 1, ..Limits::default() });
     let effect = Effect::gated();
     let first = spawn_once(&engine, &conflict(), effect.work(completed("first")));
     effect.started().await;
@@ -40,7 +35,7 @@ async fn one_execution_too_many_is_refused_before_its_claim() {
 async fn what_is_known_is_replayed_however_much_is_running() {
     let clock: Arc<dyn Clock> = Arc::new(SteadyClock::start());
     let cached = Cached::new(MemoryStore::with_clock(clock.clone()), clock, CacheLimits::default());
-    let engine = Engine::with_limits(cached, Limits { executions_max: 1, ..Limits::default() });
+    let engine = engine_with(cached, Limits { executions_max: 1, ..Limits::default() });
     let attempt = |name: &str| {
         let id = RecordId::new("test", &Scope::global(), &Key::parse(name).unwrap());
         engine.attempt(id, fingerprint("pay 100"))
@@ -66,7 +61,7 @@ async fn one_waiter_too_many_does_not_wait() {
         Limits { waiters_max: 1, ..Limits::default() },
         Limits { waiters_per_record_max: 1, ..Limits::default() },
     ] {
-        let (engine, _store) = limited(limits);
+        let (engine, _store) = limited(&memory(), limits);
         let effect = Effect::gated();
         let first = spawn_once(&engine, &conflict(), effect.work(completed("first")));
         effect.started().await;
@@ -87,7 +82,7 @@ async fn one_waiter_too_many_does_not_wait() {
 /// Else duplicates of slow work would keep all other work out.
 #[tokio::test(start_paused = true)]
 async fn waiters_take_no_room_from_executions() {
-    let (engine, _store) = limited(Limits { executions_max: 2, ..Limits::default() });
+    let (engine, _store) = limited(&memory(), Limits { executions_max: 2, ..Limits::default() });
     let effect = Effect::gated();
     let first = spawn_once(&engine, &conflict(), effect.work(completed("first")));
     effect.started().await;

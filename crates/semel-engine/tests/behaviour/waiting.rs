@@ -3,20 +3,20 @@
 use std::time::Duration;
 
 use semel_core::{InFlight, OnStoreDown, Outcome, Reply};
-use semel_engine::{Answer, Engine, EngineError};
+use semel_engine::{Answer, EngineError, Limits};
 use semel_store::MemoryStore;
 use tokio::time::{Instant, sleep};
 
 use crate::support::{
-    Effect, Fault, LEASE, RECORD, Verb, completed, conflict, engine, engine_over, fingerprint,
-    idle, memory, never, once, policy, settle_down, settled, spawn_once, until, wait,
+    Effect, Fault, LEASE, RECORD, Verb, completed, conflict, engine, engine_over, engine_with,
+    fingerprint, idle, memory, never, once, policy, settle_down, settled, spawn_once, until, wait,
 };
 
 const PATIENT: Duration = Duration::from_mins(1);
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 4)]
 async fn fifty_attempts_at_once_are_one_execution_and_fifty_equal_answers() {
-    let engine = Engine::new(MemoryStore::new());
+    let engine = engine_with(MemoryStore::new(), Limits::default());
     let effect = Effect::gated();
     let attempts: Vec<_> = (0..50)
         .map(|number| {
@@ -40,7 +40,7 @@ async fn fifty_attempts_at_once_are_one_execution_and_fifty_equal_answers() {
 #[tokio::test(flavor = "multi_thread", worker_threads = 4)]
 async fn no_waiter_misses_its_wake_up() {
     for _ in 0..200 {
-        let engine = Engine::new(MemoryStore::new());
+        let engine = engine_with(MemoryStore::new(), Limits::default());
         let effect = Effect::new();
         let attempts: Vec<_> = (0..8)
             .map(|_| spawn_once(&engine, &wait(PATIENT), effect.work(completed("first"))))
@@ -61,6 +61,7 @@ async fn a_waiter_in_the_same_process_is_woken_at_once() {
     effect.started().await;
     let waiter = spawn_once(&engine, &wait(PATIENT), never);
     sleep(Duration::from_secs(20)).await;
+    settle_down().await;
     assert!(store.calls(Verb::Claim) < 60, "polls are rare while it executes here");
     let claims = store.calls(Verb::Claim);
     effect.finish();
@@ -248,6 +249,8 @@ async fn a_waiter_is_not_given_another_requests_outcome() {
     // The waiter's polls fail until the record has expired, and another request comes first.
     second_store.fail([Verb::Claim], Fault::Unavailable);
     sleep(LEASE * 3).await;
+    // A poll that is due at this very moment fails, too.
+    settle_down().await;
     second_store.mend();
     let other = second.attempt(RECORD, fingerprint("another request"));
     let answer = second.once(other, &short, Effect::new().work(completed("not yours")));

@@ -7,7 +7,7 @@ use http::{Request, Response};
 use semel_core::State;
 use tower_service::Service as _;
 
-use crate::support::{Api, Handler, Step, TestBody, charge, policy};
+use crate::support::{Api, Handler, Step, TestBody, Verb, charge, policy};
 
 /// Sends a request and hangs up after so many polls. Says whether it was answered before.
 async fn hang_up_after(api: &Api, request: Request<TestBody>, polls: usize) -> bool {
@@ -31,7 +31,7 @@ fn slow_api() -> Api {
         Response::builder().status(201).body(body).unwrap()
     });
     let api = Api::new(policy(), handler.yielding(3));
-    api.store.yielding(2);
+    api.store.yield_in(Verb::ALL, 2);
     api
 }
 
@@ -77,7 +77,7 @@ async fn a_client_that_hangs_up_before_its_body_is_there_leaves_no_trace() {
     let body = TestBody::of([Step::data("1"), Step::Yield, Step::Yield, Step::data("00")]);
     assert!(!hang_up_after(&api, charge("k", body), 2).await);
     assert!(!hang_up_after(&api, charge("k", "100"), 0).await, "never polled");
-    assert_eq!((api.store.claims(), api.engine.running(), api.handler.runs()), (0, 0, 0));
+    assert_eq!((api.store.calls(Verb::Claim), api.engine.running(), api.handler.runs()), (0, 0, 0));
 }
 
 /// Trap 8: a waiter has nothing to write with.
@@ -88,10 +88,10 @@ async fn a_waiting_duplicate_that_hangs_up_disturbs_nothing() {
     let api = Api::new(policy().in_flight(wait), handler);
     let first = api.spawn(charge("k", "100"));
     api.handler.started(1).await;
-    let before = api.store.record().await;
+    let before = api.record().await;
     assert!(!hang_up_after(&api, charge("k", "100"), 20).await);
     crate::support::until("the duplicate has gone", || api.engine.waiting() == 0).await;
-    assert_eq!(api.store.record().await, before);
+    assert_eq!(api.record().await, before);
     gate.open();
     let first = first.await.unwrap();
     api.send(charge("k", "100")).await.assert_replays(&first);

@@ -7,7 +7,7 @@ use http::{Request, Version};
 use semel_http::{OnMissingScope, RoutePolicyBuilder};
 
 use crate::support::{
-    Api, BodyError, Handler, Reply, Step, TestBody, With, charge, keyless, policy,
+    Api, BodyError, Handler, Reply, Step, TestBody, Verb, With, charge, keyless, policy,
 };
 
 const VERSIONS: [(Version, Option<&str>); 3] =
@@ -29,7 +29,7 @@ async fn answer(request: Request<TestBody>) -> Reply {
     let api = Api::new(small(), Handler::counting());
     let reply = api.send(request).await;
     assert!((400..=413).contains(&reply.status), "{reply:?}");
-    assert_eq!((api.handler.runs(), api.store.claims()), (0, 0));
+    assert_eq!((api.handler.runs(), api.store.calls(Verb::Claim)), (0, 0));
     reply
 }
 

@@ -6,7 +6,8 @@ use semel_core::OnStoreDown;
 use semel_http::{Mode, PartSource};
 
 use crate::support::{
-    Api, BodyError, Handler, LEASE, Logs, Step, TestBody, With, charge, keyless, policy, until,
+    Api, BodyError, Fault, Handler, LEASE, Logs, Step, TestBody, With, charge, keyless, policy,
+    until,
 };
 
 const CREDENTIAL: &str = "Bearer credential-5ecret";
@@ -58,7 +59,7 @@ async fn no_key_body_or_credential_is_logged() {
     assert_eq!(shadow.send(secret("key-5ecret", "body-5ecret")).await.status, 201);
     until("the shadow was counted", || logs.text().contains("decision=\"first\"")).await;
     let open = api.beside(policy().on_store_down(OnStoreDown::Open), Handler::counting());
-    api.store.lose_all();
+    api.store.fail_all(Fault::Unavailable);
     assert_eq!(open.send(secret("key-5ecret-5", "body-5ecret")).await.status, 201);
     assert_eq!(api.send(secret("key-5ecret-5", "body-5ecret")).await.status, 503);
 

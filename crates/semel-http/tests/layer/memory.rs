@@ -7,7 +7,7 @@ use semel_core::State;
 use semel_http::{Mode, ResponseBody, RoutePolicyBuilder};
 use tower::ServiceExt as _;
 
-use crate::support::{Api, Counts, Handler, Reply, Step, TestBody, charge, policy, until};
+use crate::support::{Api, Counts, Handler, Reply, Step, TestBody, Verb, charge, policy, until};
 
 fn api(max_buffered: u64, policy: RoutePolicyBuilder, handler: Handler) -> Api {
     Api::new(policy, handler).max_buffered(max_buffered)
@@ -174,7 +174,7 @@ async fn a_request_that_finds_no_room_in_shadow_mode_passes_unchecked() {
     assert_eq!(api.send(charge("k", "x".repeat(40))).await.status, 201);
     assert_eq!(api.handler.last().body.len(), 40);
     until("it was counted", || counts.of("unchecked") == 1).await;
-    assert_eq!(api.store.claims(), 0);
+    assert_eq!(api.store.calls(Verb::Claim), 0);
 
     passing.abort();
     assert!(passing.await.is_err());

@@ -8,7 +8,7 @@ use http_body_util::BodyExt as _;
 use semel_http::{KeyRule, MatchedRoute, Mode, RequestBody, Routes, SemelLayer};
 use tower::{ServiceBuilder, ServiceExt as _};
 
-use crate::support::{Api, Handler, Step, TestBody, With, engine, keyless, policy};
+use crate::support::{Api, Handler, Step, TestBody, Verb, With, engine, keyless, policy};
 
 fn keyed(method: &str) -> Request<TestBody> {
     keyless(method, "/charges", "100").with("idempotency-key", "k")
@@ -33,7 +33,7 @@ async fn methods_that_only_read_are_never_protected() {
             assert_eq!(reply.text(), format!("run {run}"), "{method}");
             assert!(!reply.is_replayed() && reply.header("x-idempotency-expires").is_none());
         }
-        assert_eq!(api.store.claims(), 0, "{method}");
+        assert_eq!(api.store.calls(Verb::Claim), 0, "{method}");
         // Not even a bad key matters.
         let reply = api.send(keyed(method).with("idempotency-key", "other")).await;
         assert_eq!(reply.status, 201);
@@ -50,7 +50,7 @@ async fn idempotent_methods_without_a_key_pass_untouched() {
             assert_eq!(reply.headers.len(), 0, "{:?}", reply.headers);
         }
         assert_eq!(api.handler.last().body, "more than a byte");
-        assert_eq!((api.store.claims(), api.handler.last().headers.len()), (0, 0));
+        assert_eq!((api.store.calls(Verb::Claim), api.handler.last().headers.len()), (0, 0));
     }
 }
 
@@ -106,7 +106,7 @@ async fn a_route_that_is_off_is_left_alone() {
         assert_eq!((reply.text(), reply.headers.len()), (&*format!("run {run}"), 0));
     }
     assert_eq!(api.send(keyless("POST", "/charges", "100")).await.status, 201);
-    assert_eq!(api.store.claims(), 0);
+    assert_eq!(api.store.calls(Verb::Claim), 0);
 }
 
 #[tokio::test]
@@ -151,5 +151,8 @@ async fn no_spelling_of_its_path_gets_a_request_around_its_route() {
         assert_eq!(api.send(keyed).await.status, 201);
         assert_eq!(api.handler.last().uri, spelling);
     }
-    assert_eq!((api.handler.runs(), api.store.claims()), (spellings.len(), spellings.len()));
+    assert_eq!(
+        (api.handler.runs(), api.store.calls(Verb::Claim)),
+        (spellings.len(), spellings.len())
+    );
 }

@@ -9,7 +9,7 @@ use crate::support::{Api, Handler, LEASE, TestBody, With, charge, keyless, polic
 
 /// Sends other requests under the key, which must leave everything as it is.
 async fn assert_inert(api: &Api) {
-    let (before, runs) = (api.store.record().await.unwrap(), api.handler.runs());
+    let (before, runs) = (api.record().await.unwrap(), api.handler.runs());
     for body in ["200", ""] {
         let reply = api.send(charge("k", body)).await;
         reply.assert_problem(409, "idempotency_payload_mismatch", false);
@@ -17,7 +17,7 @@ async fn assert_inert(api: &Api) {
         assert!(!reply.is_replayed() && reply.header("x-idempotency-expires").is_none());
         assert!(!reply.text().contains("run"), "{}", reply.text());
     }
-    assert_eq!(api.store.record().await.unwrap(), before);
+    assert_eq!(api.record().await.unwrap(), before);
     assert_eq!(api.handler.runs(), runs);
 }
 

@@ -6,7 +6,7 @@ use semel_http::{OnMissingScope, Preset, Profile, Routes};
 use std::time::Duration;
 use tower::ServiceExt as _;
 
-use crate::support::{Api, Counts, Handler, TestBody, With, charge, keyless, policy};
+use crate::support::{Api, Counts, Handler, TestBody, Verb, With, charge, keyless, policy};
 
 #[tokio::test]
 async fn a_post_or_patch_without_a_key_is_refused() {
@@ -16,7 +16,7 @@ async fn a_post_or_patch_without_a_key_is_refused() {
         reply.assert_problem(400, "idempotency_key_missing", false);
         reply.assert_retry_after(false);
     }
-    assert_eq!((api.handler.runs(), api.store.claims()), (0, 0));
+    assert_eq!((api.handler.runs(), api.store.calls(Verb::Claim)), (0, 0));
 }
 
 #[tokio::test]
@@ -27,7 +27,7 @@ async fn a_malformed_key_is_refused() {
         reply.assert_problem(400, "idempotency_key_invalid", false);
         reply.assert_retry_after(false);
     }
-    assert_eq!((api.handler.runs(), api.store.claims()), (0, 0));
+    assert_eq!((api.handler.runs(), api.store.calls(Verb::Claim)), (0, 0));
 }
 
 #[tokio::test]
@@ -39,7 +39,7 @@ async fn a_request_without_identity_is_refused_where_one_is_asked_for() {
         let reply = api.send(charge("k", "100")).await;
         reply.assert_problem(401, "idempotency_scope_missing", false);
         reply.assert_retry_after(false);
-        assert_eq!((api.handler.runs(), api.store.claims()), (0, 0));
+        assert_eq!((api.handler.runs(), api.store.calls(Verb::Claim)), (0, 0));
 
         let known = api.send(charge("k", "100").with("authorization", "Bearer ann")).await;
         assert_eq!(known.status, 201);
@@ -65,7 +65,7 @@ async fn a_body_over_the_limit_is_refused() {
     let reply = api.send(charge("k", "1000")).await;
     reply.assert_problem(413, "request_body_too_large", false);
     reply.assert_retry_after(false);
-    assert_eq!((api.handler.runs(), api.store.claims()), (0, 0));
+    assert_eq!((api.handler.runs(), api.store.calls(Verb::Claim)), (0, 0));
     assert_eq!(api.send(charge("k", "100")).await.status, 201);
 }
 
@@ -77,7 +77,7 @@ async fn a_server_that_goes_down_refuses_and_closes() {
     reply.assert_problem(503, "shutting_down", true);
     reply.assert_retry_after(true);
     assert_eq!(reply.header("connection"), Some("close"));
-    assert_eq!((api.handler.runs(), api.store.claims()), (0, 0));
+    assert_eq!((api.handler.runs(), api.store.calls(Verb::Claim)), (0, 0));
 }
 
 #[tokio::test]

@@ -6,7 +6,7 @@ use http::Request;
 use semel_http::TimedOut;
 use tokio::time::Instant;
 
-use crate::support::{Api, BodyError, Handler, Reply, Step, TestBody, charge, policy};
+use crate::support::{Api, BodyError, Handler, Reply, Step, TestBody, Verb, charge, policy};
 
 fn api() -> Api {
     Api::new(policy().max_request_body(100), Handler::counting())
@@ -15,7 +15,10 @@ fn api() -> Api {
 /// Sends a request that must leave no trace.
 async fn refused(api: &Api, request: Request<TestBody>) -> Reply {
     let reply = api.send(request).await;
-    assert_eq!((api.handler.runs(), api.store.claims(), api.store.len()), (0, 0, 0));
+    assert_eq!(
+        (api.handler.runs(), api.store.calls(Verb::Claim), api.store.memory().len()),
+        (0, 0, 0)
+    );
     reply.assert_retry_after(false);
     reply
 }
@@ -105,8 +108,8 @@ async fn a_slow_client_holds_no_lease() {
     let slow = api.spawn(charge("k", TestBody::of([Step::data("10"), Step::Stall])));
     // Another client of the same key is not kept from executing.
     let reply = api.send(charge("k", "100")).await;
-    assert_eq!((reply.status, api.store.claims()), (201, 1));
+    assert_eq!((reply.status, api.store.calls(Verb::Claim)), (201, 1));
     slow.abort();
     assert!(slow.await.unwrap_err().is_cancelled());
-    assert_eq!(api.store.claims(), 1);
+    assert_eq!(api.store.calls(Verb::Claim), 1);
 }

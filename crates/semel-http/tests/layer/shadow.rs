@@ -6,7 +6,8 @@ use tower::ServiceExt as _;
 use tower_layer::Layer as _;
 
 use crate::support::{
-    Api, Counts, Handler, HandlerError, Reply, Step, TestBody, With, charge, keyless, policy, until,
+    Api, Counts, Fault, Handler, HandlerError, Reply, Step, TestBody, Verb, With, charge, engine,
+    keyless, policy, until,
 };
 
 fn shadow() -> RoutePolicyBuilder {
@@ -85,7 +86,7 @@ async fn a_body_over_the_limit_passes_whole() {
         let passed = api.handler.last().body;
         assert!(passed.len() == 4_000 && passed.iter().all(|byte| *byte == b'x'));
         counted(&counts, "body_too_large", 1).await;
-        assert_eq!(api.store.claims(), 0);
+        assert_eq!(api.store.calls(Verb::Claim), 0);
     }
 }
 
@@ -106,7 +107,7 @@ async fn the_reply_is_passed_on_as_it_came() {
 #[tokio::test]
 async fn a_lost_store_disturbs_nothing() {
     let (api, counts) = api(shadow());
-    api.store.lose_all();
+    api.store.fail_all(Fault::Unavailable);
     assert_eq!(api.send(charge("k", "100")).await.text(), "run 1");
     counted(&counts, "unchecked", 1).await;
 }
@@ -134,7 +135,7 @@ async fn what_needs_no_protection_is_not_counted() {
         assert_eq!(api.send(keyless(method, "/charges", "")).await.status, 201);
     }
     assert_eq!(counts.all(), []);
-    assert_eq!(api.store.claims(), 0);
+    assert_eq!(api.store.calls(Verb::Claim), 0);
 }
 
 /// A handler that answers before its request has ended, as those of streams do.
@@ -146,8 +147,7 @@ async fn a_body_that_never_ends_is_not_waited_for() {
         tower::service_fn(|_request: http::Request<RequestBody<TestBody>>| async {
             Ok::<_, HandlerError>(Response::new(TestBody::from("early".to_owned())))
         });
-    let engine = semel_engine::Engine::new(semel_store::MemoryStore::new());
-    let service = SemelLayer::new(engine, routes).layer(answers_at_once);
+    let service = SemelLayer::new(engine(), routes).layer(answers_at_once);
     let endless = TestBody::of([Step::Data("100".into()), Step::Stall]);
     let request = charge("k", "100").map(|_| endless);
     let reply = Reply::of(service.oneshot(request).await.unwrap()).await;

@@ -3,12 +3,12 @@
 use semel_core::{OnStoreDown, OnUnknown, Outcome, Reply, State};
 use semel_http::Preset;
 
-use crate::support::{Api, Counts, Handler, Verb, charge, policy};
+use crate::support::{Api, Counts, Fault, Handler, Verb, charge, policy};
 
 #[tokio::test]
 async fn a_closed_route_executes_nothing_without_its_store() {
     let api = Api::new(policy(), Handler::counting());
-    api.store.lose_all();
+    api.store.fail_all(Fault::Unavailable);
     let reply = api.send(charge("k", "100")).await;
     reply.assert_problem(503, "idempotency_store_unavailable", true);
     reply.assert_retry_after(true);
@@ -26,7 +26,7 @@ async fn an_open_route_executes_without_its_store_and_says_so() {
     {
         let counts = Counts::default();
         let api = Api::with_routes(counts.routes(policy), Handler::counting());
-        api.store.lose_all();
+        api.store.fail_all(Fault::Unavailable);
         for run in 1..=2 {
             let reply = api.send(charge("k", "100")).await;
             assert_eq!((reply.status, reply.text()), (201, &*format!("run {run}")));
@@ -49,7 +49,7 @@ async fn an_open_route_executes_without_its_store_and_says_so() {
 #[tokio::test]
 async fn an_open_route_does_not_execute_over_a_damaged_store() {
     let api = Api::new(policy().on_store_down(OnStoreDown::Open), Handler::counting());
-    api.store.damage();
+    api.store.fail_all(Fault::Corrupt);
     let reply = api.send(charge("k", "100")).await;
     reply.assert_problem(503, "idempotency_store_unavailable", true);
     assert_eq!(api.handler.runs(), 0);
@@ -60,7 +60,7 @@ async fn an_open_route_does_not_execute_over_a_damaged_store() {
 async fn work_whose_stored_reply_cannot_be_read_is_not_executed_again() {
     let api = Api::new(policy(), Handler::answering(503));
     assert_eq!(api.send(charge("k", "100")).await.status, 503);
-    let (id, record) = (api.store.id().unwrap(), api.store.record().await.unwrap());
+    let (id, record) = (api.store.last_claimed().unwrap(), api.record().await.unwrap());
     let attempt = api.engine.attempt(id, record.fingerprint);
     let unreadable = |_| async { Outcome::Completed(Reply::new("unreadable")) };
     let core = &semel_http::RoutePolicy::default().core;
@@ -75,7 +75,7 @@ async fn work_whose_stored_reply_cannot_be_read_is_not_executed_again() {
 #[tokio::test(start_paused = true)]
 async fn an_outcome_that_could_not_be_stored_says_so_and_is_settled_in_the_background() {
     let api = Api::new(policy(), Handler::counting());
-    api.store.lose([Verb::Settle, Verb::Renew]);
+    api.store.fail([Verb::Settle, Verb::Renew], Fault::Unavailable);
     let first = api.send(charge("k", "100")).await;
     assert_eq!((first.status, first.text()), (201, "run 1"));
     assert_eq!(first.header("x-idempotency-stored"), Some("false"));
@@ -96,7 +96,7 @@ async fn an_outcome_that_could_not_be_stored_says_so_and_is_settled_in_the_backg
 #[tokio::test(start_paused = true)]
 async fn work_that_failed_for_now_is_released_once_the_store_returns() {
     let api = Api::new(policy(), Handler::answering(503));
-    api.store.lose([Verb::Release]);
+    api.store.fail([Verb::Release], Fault::Unavailable);
     let first = api.send(charge("k", "100")).await;
     assert_eq!((first.status, first.text()), (503, "run 1"));
     assert!(matches!(api.state().await, Some(State::Leased { .. })));

@@ -1,7 +1,5 @@
 //! What the tests share: keys, work that counts itself, and waiting for conditions.
 
-mod scripted_store;
-
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
@@ -10,13 +8,14 @@ use semel_core::{
     Fingerprint, InFlight, Outcome, Policy, PolicyBuilder, RecordId, Reply, Settlement, State,
     Timestamp,
 };
-use semel_engine::{Answer, Engine, EngineError, Execution};
+use semel_engine::{Answer, Engine, EngineError, Execution, Limits};
+use semel_store::scripted::ScriptedStore;
 use semel_store::{Clock, MemoryStore, Store};
 use tokio::task::JoinHandle;
 use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 
-pub(crate) use scripted_store::{Fault, ScriptedStore, Verb};
+pub(crate) use semel_store::scripted::{Fault, Logs, Verb};
 
 pub(crate) type TestEngine = Engine<Arc<ScriptedStore>>;
 pub(crate) type Answered = Result<Answer, EngineError>;
@@ -45,8 +44,19 @@ pub(crate) fn engine() -> (TestEngine, Arc<ScriptedStore>) {
 
 /// A node: an engine with its own view of a store that others use too.
 pub(crate) fn engine_over(memory: &MemoryStore) -> (TestEngine, Arc<ScriptedStore>) {
+    limited(memory, Limits::default())
+}
+
+/// The same with limits of its own.
+pub(crate) fn limited(memory: &MemoryStore, limits: Limits) -> (TestEngine, Arc<ScriptedStore>) {
     let store = Arc::new(ScriptedStore::over(memory.clone()));
-    (Engine::new(store.clone()), store)
+    (engine_with(store.clone(), limits), store)
+}
+
+/// An engine over any store, whose words can be heard: see [`Logs::install`].
+pub(crate) fn engine_with<S: Store>(store: S, limits: Limits) -> Engine<S> {
+    Logs::install();
+    Engine::with_limits(store, limits)
 }
 
 pub(crate) fn policy() -> PolicyBuilder {

@@ -4,8 +4,6 @@
 mod body;
 mod counts;
 mod handler;
-mod logs;
-mod store;
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -14,9 +12,10 @@ use bytes::Bytes;
 use http::header::{HeaderName, HeaderValue};
 use http::{HeaderMap, Request, Response};
 use http_body_util::BodyExt as _;
-use semel_core::{State, Timestamp};
+use semel_core::{Record, State, Timestamp};
 use semel_engine::{Engine, Limits};
 use semel_http::{RoutePolicy, RoutePolicyBuilder, Routes, Semel, SemelLayer};
+use semel_store::scripted::ScriptedStore;
 use semel_store::{ManualClock, MemoryStore, Store};
 use tokio::task::JoinHandle;
 use tower::ServiceExt as _;
@@ -25,8 +24,7 @@ use tower_layer::Layer as _;
 pub(crate) use body::{BodyError, Step, TestBody};
 pub(crate) use counts::Counts;
 pub(crate) use handler::{Handler, HandlerError, Seen};
-pub(crate) use logs::Logs;
-pub(crate) use store::{TestStore, Verb};
+pub(crate) use semel_store::scripted::{Fault, Logs, Verb};
 
 pub(crate) const LEASE: Duration = Duration::from_secs(30);
 /// The clock of every store starts with the year 2026.
@@ -35,11 +33,11 @@ pub(crate) const START: Timestamp = Timestamp::from_millis(1_767_225_600_000);
 /// A handler under protection.
 pub(crate) struct Api {
     pub(crate) handler: Handler,
-    pub(crate) store: Arc<TestStore>,
+    pub(crate) store: Arc<ScriptedStore>,
     pub(crate) clock: ManualClock,
-    pub(crate) engine: Engine<Arc<TestStore>>,
-    pub(crate) service: Semel<Arc<TestStore>, Handler>,
-    layer: SemelLayer<Arc<TestStore>>,
+    pub(crate) engine: Engine<Arc<ScriptedStore>>,
+    pub(crate) service: Semel<Arc<ScriptedStore>, Handler>,
+    layer: SemelLayer<Arc<ScriptedStore>>,
 }
 
 /// An answer as its client sees it.
@@ -67,7 +65,7 @@ impl Api {
 
     pub(crate) fn with_limits(routes: Routes, handler: Handler, limits: Limits) -> Self {
         let clock = ManualClock::at(START);
-        let store = Arc::new(TestStore::new(&clock));
+        let store = Arc::new(ScriptedStore::over(MemoryStore::with_clock(Arc::new(clock.clone()))));
         Self::over(store, clock, routes, handler, limits)
     }
 
@@ -78,7 +76,7 @@ impl Api {
     }
 
     fn over(
-        store: Arc<TestStore>,
+        store: Arc<ScriptedStore>,
         clock: ManualClock,
         routes: Routes,
         handler: Handler,
@@ -117,9 +115,14 @@ impl Api {
         until("the engine is idle", || self.engine.running() == 0).await;
     }
 
+    /// The record that was asked for last, if it is there.
+    pub(crate) async fn record(&self) -> Option<Record> {
+        self.store.memory().inspect(self.store.last_claimed()?).await.unwrap()
+    }
+
     /// The state of the record that was asked for last.
     pub(crate) async fn state(&self) -> Option<State> {
-        self.store.record().await.map(|record| record.state)
+        self.record().await.map(|record| record.state)
     }
 }
 

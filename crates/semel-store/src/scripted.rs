@@ -1,0 +1,282 @@
+//! A store that follows a script, and ears for what is said over it: for the tests of whatever
+//! drives a store.
+//!
+//! ```
+//! # use semel_core::{Attempt, Fingerprint, Owner, Policy, RecordId};
+//! use semel_store::scripted::{Fault, ScriptedStore, Verb};
+//! use semel_store::{MemoryStore, Store as _};
+//!
+//! # #[tokio::main(flavor = "current_thread")]
+//! # async fn main() {
+//! let id = RecordId::from_bytes([7; 32]);
+//! let attempt = Attempt::new(id, Fingerprint::new([("body", "100")]), Owner::from_u128(1));
+//! let policy = Policy::default();
+//!
+//! let store = ScriptedStore::over(MemoryStore::new());
+//! store.fail_next(Verb::Claim, [Fault::Unavailable]);
+//! assert!(store.claim(&attempt, &policy).await.is_err());
+//! assert!(store.claim(&attempt, &policy).await.is_ok());
+//! assert_eq!((store.calls(Verb::Claim), store.last_claimed()), (2, Some(id)));
+//! # }
+//! ```
+
+mod logs;
+
+use std::collections::{HashMap, VecDeque};
+use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+
+use semel_core::{Attempt, Claim, Lease, Policy, Record, RecordId, Release, Settlement};
+use tokio::sync::watch;
+
+use crate::{
+    Health, MemoryStore, Released, Renewed, Settled, Store, StoreError, StoreFuture, Swept,
+};
+
+pub use logs::Logs;
+
+/// A memory store that yields, fails or hangs on command, and counts calls.
+#[derive(Debug)]
+pub struct ScriptedStore {
+    memory: MemoryStore,
+    script: Mutex<Script>,
+    mended: watch::Sender<()>,
+}
+
+/// The verbs that can be scripted.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Verb {
+    /// [`Store::claim`].
+    Claim,
+    /// [`Store::renew`].
+    Renew,
+    /// [`Store::settle`].
+    Settle,
+    /// [`Store::release`].
+    Release,
+    /// [`Store::inspect`].
+    Inspect,
+}
+
+/// What may become of a call.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Fault {
+    /// Fails without an effect, and says so.
+    Unavailable,
+    /// Does not say that it had no effect.
+    TimedOut,
+    /// Does not say that it had its effect.
+    TimedOutApplied,
+    /// Cannot read what it keeps.
+    Corrupt,
+    /// Does nothing until the store is mended, and then goes on.
+    Hang,
+    /// Is broken.
+    Panic,
+}
+
+#[derive(Debug, Default)]
+struct Script {
+    next: HashMap<Verb, VecDeque<Fault>>,
+    always: HashMap<Verb, Fault>,
+    calls: HashMap<Verb, usize>,
+    yields: HashMap<Verb, usize>,
+    claimed: Option<RecordId>,
+}
+
+// === impl Verb ===
+
+impl Verb {
+    /// Every verb.
+    pub const ALL: [Self; 5] =
+        [Self::Claim, Self::Renew, Self::Settle, Self::Release, Self::Inspect];
+}
+
+// === impl ScriptedStore ===
+
+impl ScriptedStore {
+    /// Keeps its records in `memory`, which others may use too. It does its work until it is told
+    /// otherwise.
+    pub fn over(memory: MemoryStore) -> Self {
+        Self { memory, script: Mutex::default(), mended: watch::Sender::new(()) }
+    }
+
+    /// Where the records are kept: a way past the script.
+    pub fn memory(&self) -> &MemoryStore {
+        &self.memory
+    }
+
+    /// These verbs yield so many times before they do anything, and again before they answer.
+    pub fn yield_in(&self, verbs: impl IntoIterator<Item = Verb>, times: usize) {
+        self.script().yields.extend(verbs.into_iter().map(|verb| (verb, times)));
+    }
+
+    /// The next calls of the verb meet these faults, one each.
+    pub fn fail_next(&self, verb: Verb, faults: impl IntoIterator<Item = Fault>) {
+        self.script().next.entry(verb).or_default().extend(faults);
+    }
+
+    /// All calls of these verbs meet the fault, until [`mend`](Self::mend).
+    pub fn fail(&self, verbs: impl IntoIterator<Item = Verb>, fault: Fault) {
+        self.script().always.extend(verbs.into_iter().map(|verb| (verb, fault)));
+    }
+
+    /// All verbs meet the fault: the store is lost.
+    pub fn fail_all(&self, fault: Fault) {
+        self.fail(Verb::ALL, fault);
+    }
+
+    /// Ends what [`fail`](Self::fail) began, and lets go on whoever hangs.
+    pub fn mend(&self) {
+        self.script().always.clear();
+        self.mended.send_replace(());
+    }
+
+    /// How often the verb was called, whatever became of it.
+    pub fn calls(&self, verb: Verb) -> usize {
+        self.script().calls.get(&verb).copied().unwrap_or(0)
+    }
+
+    /// Which record was claimed last, or tried to be.
+    pub fn last_claimed(&self) -> Option<RecordId> {
+        self.script().claimed
+    }
+
+    fn script(&self) -> MutexGuard<'_, Script> {
+        // Tests panic on purpose, but never halfway through a change of the script.
+        self.script.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn begin(&self, verb: Verb) -> Option<Fault> {
+        let mut script = self.script();
+        *script.calls.entry(verb).or_default() += 1;
+        let next = script.next.get_mut(&verb).and_then(VecDeque::pop_front);
+        next.or_else(|| script.always.get(&verb).copied())
+    }
+
+    async fn pause(&self, verb: Verb) {
+        let times = self.script().yields.get(&verb).copied().unwrap_or(0);
+        for _ in 0..times {
+            tokio::task::yield_now().await;
+        }
+    }
+
+    fn play<'a, T: Send + 'a>(
+        &'a self,
+        verb: Verb,
+        call: StoreFuture<'a, T>,
+    ) -> StoreFuture<'a, T> {
+        // Before the fault is known, so that no mending after it is missed.
+        let mut mended = self.mended.subscribe();
+        let fault = self.begin(verb);
+        Box::pin(async move {
+            self.pause(verb).await;
+            let timed_out = || StoreError::deadline("scripted", Duration::ZERO);
+            match fault {
+                None => {}
+                Some(Fault::Unavailable) => return Err(StoreError::unavailable("scripted")),
+                Some(Fault::TimedOut) => return Err(timed_out()),
+                Some(Fault::TimedOutApplied) => return call.await.and_then(|_| Err(timed_out())),
+                Some(Fault::Corrupt) => {
+                    return Err(StoreError::Corrupt { what: "scripted".to_owned() });
+                }
+                Some(Fault::Hang) => mended.changed().await.expect("the store is borrowed"),
+                Some(Fault::Panic) => panic!("scripted"),
+            }
+            let answer = call.await;
+            self.pause(verb).await;
+            answer
+        })
+    }
+}
+
+impl Store for ScriptedStore {
+    fn claim<'a>(&'a self, attempt: &'a Attempt, policy: &'a Policy) -> StoreFuture<'a, Claim> {
+        self.script().claimed = Some(attempt.id());
+        self.play(Verb::Claim, self.memory.claim(attempt, policy))
+    }
+
+    fn renew<'a>(&'a self, lease: &'a Lease, duration: Duration) -> StoreFuture<'a, Renewed> {
+        self.play(Verb::Renew, self.memory.renew(lease, duration))
+    }
+
+    fn settle<'a>(&'a self, lease: &'a Lease, settlement: Settlement) -> StoreFuture<'a, Settled> {
+        self.play(Verb::Settle, self.memory.settle(lease, settlement))
+    }
+
+    fn release<'a>(&'a self, lease: &'a Lease, how: Release) -> StoreFuture<'a, Released> {
+        self.play(Verb::Release, self.memory.release(lease, how))
+    }
+
+    fn inspect(&self, id: RecordId) -> StoreFuture<'_, Option<Record>> {
+        self.play(Verb::Inspect, self.memory.inspect(id))
+    }
+
+    fn sweep(&self, limit: usize) -> StoreFuture<'_, Swept> {
+        self.memory.sweep(limit)
+    }
+
+    fn health(&self) -> StoreFuture<'_, Health> {
+        self.memory.health()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use semel_core::State;
+
+    use super::*;
+    use crate::unruly::attempt;
+
+    fn scripted(faults: impl IntoIterator<Item = Fault>) -> ScriptedStore {
+        let store = ScriptedStore::over(MemoryStore::new());
+        store.fail_next(Verb::Claim, faults);
+        store
+    }
+
+    async fn claim(store: &ScriptedStore) -> Result<Claim, StoreError> {
+        store.claim(&attempt("k", 1), &Policy::default()).await
+    }
+
+    #[tokio::test]
+    async fn only_a_call_that_was_applied_leaves_a_record() {
+        for (fault, records) in [
+            (Fault::Unavailable, 0),
+            (Fault::TimedOut, 0),
+            (Fault::TimedOutApplied, 1),
+            (Fault::Corrupt, 0),
+        ] {
+            let store = scripted([fault]);
+            assert!(claim(&store).await.is_err(), "{fault:?}");
+            assert_eq!(store.memory().len(), records, "{fault:?}");
+        }
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_call_hangs_until_the_store_is_mended_and_then_goes_on() {
+        let store = scripted([Fault::Hang]);
+        let mut hanging = Box::pin(claim(&store));
+        let hour = Duration::from_hours(1);
+        assert!(tokio::time::timeout(hour, hanging.as_mut()).await.is_err());
+        assert!(store.memory().is_empty());
+        store.mend();
+        assert!(matches!(hanging.await, Ok(Claim::Execute(_))));
+        let id = store.last_claimed().unwrap();
+        let record = store.memory().inspect(id).await.unwrap().unwrap();
+        assert!(matches!(record.state, State::Leased { .. }));
+    }
+
+    #[tokio::test]
+    async fn a_verb_yields_before_its_work_and_before_its_answer() {
+        let store = scripted([]);
+        store.yield_in([Verb::Claim], 2);
+        let mut polls = 0;
+        let mut yielding = Box::pin(claim(&store));
+        let answer = std::future::poll_fn(|context| {
+            polls += 1;
+            yielding.as_mut().poll(context)
+        });
+        assert!(answer.await.is_ok());
+        assert_eq!(polls, 5);
+    }
+}
