@@ -79,6 +79,8 @@ const BODY_OMITTED: u8 = 2;
 const COMPRESS_FROM: usize = 513;
 /// No body is larger, so no damaged length can ask for more memory.
 const BODY_MAX: usize = 1 << 30;
+/// How many fields a replay gets besides: it is marked as one, and says when it expires.
+const REPLAY_FIELDS: usize = 4;
 
 // === impl StoredReply ===
 
@@ -277,7 +279,9 @@ impl Input {
         if count > self.bytes.len() / 6 {
             return Err(damaged("number of fields"));
         }
-        let mut fields = HeaderMap::try_with_capacity(count).map_err(|_| damaged("fields"))?;
+        // With room for the fields that a replay gets besides, so that the map need not grow.
+        let room = if count == 0 { 0 } else { count + REPLAY_FIELDS };
+        let mut fields = HeaderMap::try_with_capacity(room).map_err(|_| damaged("fields"))?;
         for _ in 0..count {
             let len = usize::from(self.u16()?);
             let name = HeaderName::from_bytes(&self.take(len)?).map_err(|_| damaged("name"))?;
