@@ -107,15 +107,18 @@ impl Routes {
     }
 
     /// The route of a request, however its path is spelled: escapes of unreserved characters,
-    /// repeated slashes, `.` and `..` do not get around a route. One for its method comes before
-    /// one for any method.
+    /// repeated slashes, `.`, `..` and a slash at the end do not get around a route. One for its
+    /// method comes before one for any method.
     pub fn find(&self, method: &Method, path: &str) -> &Arc<Route> {
         let path = normalised(path);
-        self.by_method
-            .get(method)
-            .and_then(|router| router.at(&path).ok())
-            .or_else(|| self.any_method.at(&path).ok())
-            .map_or(&self.fallback, |found| found.value)
+        self.at(method, &path)
+            .or_else(|| self.at(method, path.strip_suffix('/')?))
+            .unwrap_or(&self.fallback)
+    }
+
+    fn at(&self, method: &Method, path: &str) -> Option<&Arc<Route>> {
+        let by_method = self.by_method.get(method).and_then(|router| router.at(path).ok());
+        by_method.or_else(|| self.any_method.at(path).ok()).map(|found| found.value)
     }
 
     /// What everything comes under that no pattern matches.
@@ -173,7 +176,20 @@ impl Route {
     pub(crate) fn what<'a>(&'a self, path: &'a str) -> Cow<'a, str> {
         match &self.pattern {
             Some(pattern) => Cow::Borrowed(pattern),
-            None => normalised(path),
+            None => without_final_slash(normalised(path)),
+        }
+    }
+}
+
+/// Many servers take `/charges/` for `/charges`.
+fn without_final_slash(path: Cow<'_, str>) -> Cow<'_, str> {
+    match path {
+        Cow::Borrowed(path) => Cow::Borrowed(path.strip_suffix('/').unwrap_or(path)),
+        Cow::Owned(mut path) => {
+            if path.ends_with('/') {
+                path.pop();
+            }
+            Cow::Owned(path)
         }
     }
 }
@@ -213,7 +229,8 @@ mod tests {
         assert_eq!(find(&routes, "PUT", "/v1/charges"), "*");
         assert_eq!(find(&routes, "POST", "/v1/charges/7/refunds"), "POST /v1/charges/{id}/refunds");
         assert_eq!(find(&routes, "PUT", "/files/a/b"), "* /files/{*rest}");
-        assert_eq!(find(&routes, "POST", "/v1/charges/"), "*");
+        assert_eq!(find(&routes, "POST", "/v1/charges/"), "POST /v1/charges");
+        assert_eq!(find(&routes, "POST", "/"), "*");
     }
 
     #[test]
@@ -221,6 +238,16 @@ mod tests {
         let routes = routes(&["* /a/{*rest}", "POST /a/{id}"]);
         assert_eq!(find(&routes, "POST", "/a/1"), "POST /a/{id}");
         assert_eq!(find(&routes, "PUT", "/a/1"), "* /a/{*rest}");
+    }
+
+    #[test]
+    fn a_slash_at_the_end_may_have_a_route_of_its_own() {
+        let routes = routes(&["POST /a", "POST /a/"]);
+        assert_eq!(find(&routes, "POST", "/a"), "POST /a");
+        assert_eq!(find(&routes, "POST", "/a/"), "POST /a/");
+        let fallback = routes.fallback();
+        assert_eq!(fallback.what("/b/"), fallback.what("/b"));
+        assert_eq!(fallback.what("/b//"), fallback.what("/%62"));
     }
 
     /// Many servers read all of these as one path: none gets around its route.

@@ -2,6 +2,7 @@
 
 use std::io;
 use std::net::TcpStream;
+use std::sync::{Mutex, mpsc};
 use std::time::Duration;
 
 use rustix::process::Signal;
@@ -155,6 +156,11 @@ fn a_tunnel_counts_as_a_connection_until_it_is_closed() {
         assert_eq!((reply.status, reply.code()), (503, "too_busy".to_owned()));
     }
     drop(tunnel);
+    assert_let_in(&gateway);
+}
+
+/// There is a place for another client.
+fn assert_let_in(gateway: &Gateway) {
     let let_in = eventually("there is a place again", || {
         let mut client = gateway.connect();
         // Refused, it may be gone before the request is out.
@@ -163,6 +169,27 @@ fn a_tunnel_counts_as_a_connection_until_it_is_closed() {
         (reply.status == 200).then_some(reply)
     });
     assert_eq!(let_in.text(), "GET /next 0");
+}
+
+/// The upstream agrees, and the client is gone.
+#[test]
+fn a_tunnel_that_never_begins_gives_its_place_back() {
+    let (go_on, wait) = mpsc::channel::<()>();
+    let wait = Mutex::new(wait);
+    let upstream = Upstream::new(move |seen, line| {
+        if seen.get("upgrade").is_some() {
+            wait.lock().unwrap().recv().unwrap();
+        }
+        agree(seen, line)
+    });
+    let gateway = Gateway::start(&upstream, "[limits]\nmax_connections = 1\n");
+    let mut gone = gateway.connect();
+    // With a byte to come after it: then hyper does not notice that the client leaves.
+    gone.send(ask("GET", "/ws", HANDSHAKE) + "x");
+    eventually("the upstream was asked", || (!upstream.seen().is_empty()).then_some(()));
+    gone.reset();
+    go_on.send(()).unwrap();
+    assert_let_in(&gateway);
 }
 
 #[test]

@@ -7,7 +7,7 @@ use std::task::Poll;
 use std::time::Duration;
 
 use http::header::{self, HeaderValue};
-use http::{Request, Response, StatusCode};
+use http::{Method, Request, Response, StatusCode};
 use http_body::Body as _;
 use hyper::client::conn::http1;
 use hyper::upgrade::OnUpgrade;
@@ -36,9 +36,12 @@ pub(crate) struct Upgrade {
 // === impl Upgrade ===
 
 impl Upgrade {
-    /// Takes the wish out of a request that may have it: `Upgrade: websocket` and nothing else.
+    /// May this request become a tunnel? `GET` with `Upgrade: websocket` and nothing else (RFC 6455).
     /// Others, such as `h2c`, would let a client speak to the upstream past the gateway.
     pub(crate) fn wanted<B>(request: &Request<B>) -> bool {
+        if request.method() != Method::GET {
+            return false;
+        }
         let mut values = request.headers().get_all(header::UPGRADE).iter();
         let is_websocket = matches!(
             (values.next(), values.next()),
@@ -98,10 +101,10 @@ impl Upgrade {
     async fn tunnel(self, upstream: OnUpgrade) {
         let Self { client, activity, closing, place } = self;
         let both = async { tokio::try_join!(client, upstream) };
-        let (client, upstream) = tokio::select! {
-            Ok(both) = both => both,
-            () = closing.cancelled() => return,
-            else => return,
+        let both = tokio::select! { both = both => both, () = closing.cancelled() => return };
+        let (client, upstream) = match both {
+            Ok(both) => both,
+            Err(error) => return tracing::debug!(%error, "no tunnel"),
         };
         activity.becomes(Kind::Tunnel);
         let (mut client, mut upstream) = (TokioIo::new(client), TokioIo::new(upstream));

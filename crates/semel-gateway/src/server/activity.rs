@@ -3,6 +3,7 @@
 //! hyper's own timer for headers would be armed and dropped with every request. Here a request costs
 //! a few relaxed writes; the thread's looks (`watch`) find who has taken too long.
 
+use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU8, AtomicU32, AtomicU64, Ordering};
 use std::task::Waker;
 use std::time::Duration;
@@ -51,6 +52,8 @@ pub(crate) enum Kind {
 pub(crate) struct Activity {
     patience: Patience,
     kind: AtomicU8,
+    /// What a stream belongs to.
+    connection: Option<Arc<Self>>,
     /// Requests that are being served.
     requests: AtomicU32,
     /// When the last request ended, or the connection was accepted, or something moved.
@@ -89,6 +92,7 @@ impl Activity {
         Self {
             patience,
             kind: AtomicU8::new(kind as u8),
+            connection: None,
             requests: AtomicU32::new(0),
             idle_since: AtomicU64::new(watch::now().0),
             header_since: AtomicU64::new(0),
@@ -103,8 +107,9 @@ impl Activity {
     }
 
     /// The notes of one request, on the terms of its connection.
-    pub(crate) fn stream(&self) -> Self {
-        Self::new(Kind::Stream, self.patience)
+    pub(crate) fn stream(connection: &Arc<Self>) -> Self {
+        let stream = Self::new(Kind::Stream, connection.patience);
+        Self { connection: Some(connection.clone()), ..stream }
     }
 
     /// It is something else from now on.
@@ -231,8 +236,11 @@ impl Activity {
     /// What has taken too long, if anything.
     pub(crate) fn overdue(&self, now: Moment) -> Option<Overdue> {
         let is_due = |since, limit| self.due(since, limit) <= now.0;
-        let is_writing = self.writing_since.load(Ordering::Relaxed) > 0;
-        if is_writing {
+        if self.is_writing() {
+            // A stream waits for its turn as long as the connection itself cannot write.
+            if self.connection.as_ref().is_some_and(|connection| connection.is_writing()) {
+                self.writing_since.store(now.0, Ordering::Relaxed);
+            }
             // Until it has taken its answer, a client is not idle.
             return is_due(&self.writing_since, self.patience.body).then_some(Overdue::Writing);
         }
@@ -243,6 +251,11 @@ impl Activity {
             return is_due(&self.header_since, self.patience.header).then_some(Overdue::Header);
         }
         is_due(&self.idle_since, self.patience.idle).then_some(Overdue::Idle)
+    }
+
+    /// Does the client take nothing now?
+    fn is_writing(&self) -> bool {
+        self.writing_since.load(Ordering::Relaxed) > 0
     }
 
     /// When something is due that began at `since`; never, if it did not begin. What began just
@@ -256,6 +269,18 @@ impl Activity {
             }
         }
     }
+}
+
+// === impl Patience ===
+
+impl Patience {
+    /// The default limits.
+    #[cfg(test)]
+    pub(crate) const USUAL: Self = Self {
+        header: Duration::from_secs(10),
+        idle: Duration::from_secs(75),
+        body: Duration::from_secs(15),
+    };
 }
 
 // === impl Upload ===
@@ -312,15 +337,9 @@ fn note_now(moment: &AtomicU64) {
 mod tests {
     use super::*;
 
-    const PATIENCE: Patience = Patience {
-        header: Duration::from_secs(10),
-        idle: Duration::from_secs(75),
-        body: Duration::from_secs(15),
-    };
-
     fn activity() -> Activity {
         at(0);
-        Activity::new(Kind::Http1, PATIENCE)
+        Activity::new(Kind::Http1, Patience::USUAL)
     }
 
     fn at(second: u64) {
@@ -427,10 +446,18 @@ mod tests {
 
     #[test]
     fn a_stream_is_never_idle_but_may_be_stuck() {
-        let stream = activity().stream();
+        let connection = Arc::new(activity());
+        connection.becomes(Kind::Http2);
+        let stream = Activity::stream(&connection);
         assert_eq!(overdue(&stream), None);
         stream.wrote(false);
         assert_eq!(overdue(&stream), Some((Overdue::Writing, 15)));
+        // While the connection cannot write, all its streams wait.
+        connection.wrote(false);
+        assert_eq!(stream.overdue(Moment(100_000)), None);
+        connection.wrote(true);
+        assert_eq!(stream.overdue(Moment(110_000)), None);
+        assert_eq!(stream.overdue(Moment(120_000)), Some(Overdue::Writing));
     }
 
     #[tokio::test(start_paused = true)]

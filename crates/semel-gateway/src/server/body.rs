@@ -217,16 +217,10 @@ mod tests {
     use crate::server::activity::{Kind, Overdue, Patience};
     use crate::server::watch;
 
-    const PATIENCE: Patience = Patience {
-        header: Duration::from_secs(10),
-        idle: Duration::from_secs(75),
-        body: Duration::from_secs(15),
-    };
-
     #[tokio::test]
     async fn an_http2_client_gets_pieces_and_must_take_each() {
-        let connection = Arc::new(Activity::new(Kind::Http2, PATIENCE));
-        let stream = Arc::new(connection.stream());
+        let connection = Arc::new(Activity::new(Kind::Http2, Patience::USUAL));
+        let stream = Arc::new(Activity::stream(&connection));
         let all = Bytes::from(vec![7; 3 * PIECE_MAX + 1]);
         let request = InService::new(connection);
         let mut body = Served::new(Full::new(all.clone()), request, &stream);
@@ -245,7 +239,7 @@ mod tests {
 
     #[tokio::test]
     async fn an_http1_client_gets_what_there_is() {
-        let connection = Arc::new(Activity::new(Kind::Http1, PATIENCE));
+        let connection = Arc::new(Activity::new(Kind::Http1, Patience::USUAL));
         let all = Bytes::from(vec![7; 3 * PIECE_MAX]);
         let request = InService::new(connection.clone());
         let mut body = Served::new(Full::new(all.clone()), request, &connection);
@@ -254,7 +248,7 @@ mod tests {
 
     #[tokio::test]
     async fn a_body_that_takes_too_long_fails() {
-        let connection = Arc::new(Activity::new(Kind::Http1, PATIENCE));
+        let connection = Arc::new(Activity::new(Kind::Http1, Patience::USUAL));
         connection.request_began();
         let mut body = Box::pin(ClientBody::new(Never, connection.clone()));
         let mut context = Context::from_waker(std::task::Waker::noop());

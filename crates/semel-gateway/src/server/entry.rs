@@ -118,6 +118,9 @@ fn check<B>(request: &Request<B>) -> Result<(), Problem> {
     if !is_target(request.method(), request.uri()) {
         return refuse("the target of the request is neither a path nor a URL");
     }
+    if is_ambiguous(request.uri().path()) {
+        return refuse("the path has `..` after an empty segment, which servers read in two ways");
+    }
     let mut hosts = request.headers().get_all(header::HOST).iter();
     let (first, second) = (hosts.next(), hosts.next());
     if second.is_some() {
@@ -145,6 +148,14 @@ fn is_target(method: &Method, uri: &Uri) -> bool {
     let is_star = uri.path() == "*";
     let is_authority = uri.scheme().is_none() && uri.authority().is_some();
     has_right_host && !is_authority && (!is_star || method == Method::OPTIONS)
+}
+
+/// Does what `..` leads to depend on whether empty segments count? To some servers `/a//../b` is
+/// `/b`, and to others `/a/b`: it could come under a route of one and reach the other.
+fn is_ambiguous(path: &str) -> bool {
+    let is_up = |segment: &str| segment.to_ascii_lowercase().replace("%2e", ".") == "..";
+    let mut segments = path.split('/').skip(1);
+    path.contains("//") && segments.any(str::is_empty) && segments.any(is_up)
 }
 
 /// Could it be a name or an address, with or without a port, and without a user? What else it may
@@ -213,6 +224,16 @@ impl Future for Answering {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_way_up_over_an_empty_segment_is_ambiguous() {
+        for path in ["/a//../b", "/v1/x//../../charges", "//%2e%2E/b", "/a//b/.%2e/c", "/a//.."] {
+            assert!(is_ambiguous(path), "{path}");
+        }
+        for path in ["/", "//", "/a//b", "/a/../b", "/../a//b", "/a//...", "/a//b..", "*"] {
+            assert!(!is_ambiguous(path), "{path}");
+        }
+    }
 
     #[test]
     fn hosts_are_told_from_what_is_none() {

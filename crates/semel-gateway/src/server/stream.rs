@@ -151,9 +151,8 @@ mod tests {
 
     fn pair() -> (tokio::io::DuplexStream, ClientStream<tokio::io::DuplexStream>) {
         let (client, server) = tokio::io::duplex(64);
-        let second = Duration::from_secs(1);
-        let patience = Patience { header: second, idle: second, body: second };
-        (client, ClientStream::new(server, Arc::new(Activity::new(Kind::Http1, patience))))
+        let activity = Arc::new(Activity::new(Kind::Http1, Patience::USUAL));
+        (client, ClientStream::new(server, activity))
     }
 
     async fn speaks_http2(sent: &[u8]) -> (bool, Vec<u8>) {

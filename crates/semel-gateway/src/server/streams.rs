@@ -21,8 +21,8 @@ thread_local! {
 pub(crate) struct Streams;
 
 /// Begins the notes of the request that hyper is about to spawn.
-pub(crate) fn begin(connection: &Activity) -> Arc<Activity> {
-    let activity = Arc::new(connection.stream());
+pub(crate) fn begin(connection: &Arc<Activity>) -> Arc<Activity> {
+    let activity = Arc::new(Activity::stream(connection));
     watch::watch(&activity);
     NEXT.set(Some(activity.clone()));
     activity

@@ -66,17 +66,11 @@ mod tests {
         }
     }
 
-    const PATIENCE: Patience = Patience {
-        header: Duration::from_secs(10),
-        idle: Duration::from_secs(75),
-        body: Duration::from_secs(15),
-    };
-
     #[test]
     fn who_takes_too_long_is_called_and_who_is_gone_is_forgotten() {
         let bell = Arc::new(Bell(0.into()));
         let rings = || bell.0.load(std::sync::atomic::Ordering::Relaxed);
-        let activity = Arc::new(Activity::new(Kind::Http1, PATIENCE));
+        let activity = Arc::new(Activity::new(Kind::Http1, Patience::USUAL));
         watch(&activity);
         activity.attend(&Waker::from(bell.clone()));
         assert!(activity.was_called(), "the first look is its own");
@@ -94,8 +88,8 @@ mod tests {
 
     #[test]
     fn the_shortest_limit_says_how_often() {
-        assert_eq!(pause(PATIENCE), Duration::from_millis(250));
-        let short = Patience { body: Duration::from_millis(200), ..PATIENCE };
+        assert_eq!(pause(Patience::USUAL), Duration::from_millis(250));
+        let short = Patience { body: Duration::from_millis(200), ..Patience::USUAL };
         assert_eq!(pause(short), Duration::from_millis(50));
     }
 }

@@ -19,7 +19,7 @@ struct Fields<'a, 'w> {
     result: fmt::Result,
 }
 
-/// A line is a line, whatever somebody else's message says.
+/// A line is a line, whatever somebody else's message or error says.
 struct OneLine<'a, 'w>(&'a mut Writer<'w>);
 
 thread_local! {
@@ -98,10 +98,7 @@ impl Visit for Fields<'_, '_> {
     }
 
     fn record_debug(&mut self, field: &Field, value: &dyn fmt::Debug) {
-        self.write(field, |line| match field.name() {
-            "message" => write!(OneLine(line), "{value:?}"),
-            _ => write!(line, "{value:?}"),
-        });
+        self.write(field, |line| write!(OneLine(line), "{value:?}"));
     }
 }
 
@@ -215,7 +212,7 @@ mod tests {
 
     #[test]
     fn a_message_stays_on_its_line() {
-        let (ours, _) = written(|| tracing::info!("one\ntwo\u{1b}[31m"));
+        let (ours, _) = written(|| tracing::info!(error = %"a\nb", "one\ntwo\u{1b}[31m"));
         assert_eq!(ours.lines().count(), 1, "{ours}");
         assert!(!ours.contains('\u{1b}'), "{ours}");
     }
