@@ -2,8 +2,14 @@
 
 use crate::support::{Call, Gateway, Setup, Upstream};
 
-const SPELLINGS: [&str; 5] =
-    ["/v1/charges", "/v1//charges", "/v1/./charges", "/v1/%63harges", "/v1/x/../charges"];
+const SPELLINGS: [&str; 6] = [
+    "/v1/charges",
+    "/v1/charges/",
+    "/v1//charges",
+    "/v1/./charges",
+    "/v1/%63harges",
+    "/v1/x/../charges",
+];
 
 /// Protects one route only.
 fn gateway(upstream: &Upstream) -> Gateway {

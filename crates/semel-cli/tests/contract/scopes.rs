@@ -158,7 +158,7 @@ fn a_key_belongs_to_a_method_and_a_path() {
         call("PATCH", "/charges"),
         call("PUT", "/charges"),
         call("POST", "/refunds"),
-        call("POST", "/charges/"),
+        call("POST", "/charges/7"),
     ];
     assert_apart(&calls, &gateway, &upstream);
 }
