@@ -7,12 +7,7 @@ use crate::support::{Call, Gate, Reply, Setup, Upstream, eventually};
 /// Row "abandoned, `on_abandoned = "fail"`": settled as failed, and replayed from then on.
 #[test]
 fn an_abandoned_execution_may_count_as_failed() {
-    let gate = Gate::new();
-    let inside = gate.clone();
-    let upstream = Upstream::with(move |_| {
-        inside.pass();
-        Reply::created("{}")
-    });
+    let (gate, upstream) = Upstream::gated(|_| Reply::created("{}"));
     let policy = "lease = \"300ms\"\non_abandoned = \"fail\"";
     let gateway = Setup::before(&upstream).policy(policy).start();
     let first = Call::charge("k-1").begin(&gateway);

@@ -1,6 +1,6 @@
 //! The admin address: `/health`, `/ready`, `/metrics`.
 
-use crate::support::{Call, Gate, Gateway, Reply, Setup, Upstream, eventually};
+use crate::support::{Call, Gateway, Reply, Setup, Upstream, eventually};
 
 #[test]
 fn it_says_that_it_is_alive_and_ready() {
@@ -89,12 +89,7 @@ fn added_and_upstream_time_are_told_apart() {
 
 #[test]
 fn executions_in_flight_are_a_gauge() {
-    let gate = Gate::new();
-    let inside = gate.clone();
-    let upstream = Upstream::with(move |_| {
-        inside.pass();
-        Reply::created("{}")
-    });
+    let (gate, upstream) = Upstream::gated(|_| Reply::created("{}"));
     let gateway = Setup::before(&upstream).start();
     let wait_for = |count: f64| {
         eventually("so many execute", || {

@@ -2,18 +2,14 @@
 
 use std::collections::BTreeSet;
 
-use crate::support::{Answer, Call, Gate, Reply, Setup, Upstream, at_once, eventually};
+use crate::support::{Answer, Call, Reply, Setup, Upstream, at_once, eventually};
 
 const MANY: usize = 50;
 
 /// Sends `MANY` equal requests at once to an upstream that answers when `until` says so.
 fn race(policy: &str, until: impl Fn(&crate::support::Gateway) -> bool + Sync) -> Vec<Answer> {
-    let gate = Gate::new();
-    let inside = gate.clone();
-    let upstream = Upstream::with(move |seen| {
-        inside.pass();
-        Reply::created(&format!(r#"{{"charge":{}}}"#, seen.number))
-    });
+    let (gate, upstream) =
+        Upstream::gated(|seen| Reply::created(&format!(r#"{{"charge":{}}}"#, seen.number)));
     let gateway = Setup::before(&upstream).policy(policy).start();
     let answers = at_once(MANY + 1, |number| {
         if number < MANY {
@@ -82,10 +78,7 @@ fn claims_that_race_have_one_winner_each() {
 /// answers all that are left.
 #[test]
 fn waiters_of_a_released_key_take_turns() {
-    let gate = Gate::new();
-    let inside = gate.clone();
-    let upstream = Upstream::with(move |seen| {
-        inside.pass();
+    let (gate, upstream) = Upstream::gated(|seen| {
         if seen.execution == 1 { Reply::new(503, "later") } else { Reply::new(201, "done") }
     });
     let gateway = Setup::before(&upstream).policy("in_flight = \"wait\"").start();

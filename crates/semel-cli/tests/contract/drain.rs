@@ -7,12 +7,8 @@ use rustix::process::Signal;
 use crate::support::{Call, Gate, Gateway, Reply, Setup, Upstream, eventually};
 
 fn held() -> (Gate, Upstream) {
-    let gate = Gate::new();
-    let inside = gate.clone();
-    let upstream = Upstream::with(move |seen| {
-        inside.pass();
-        Reply::created(&format!(r#"{{"charge":{}}}"#, seen.number))
-    });
+    let (gate, upstream) =
+        Upstream::gated(|seen| Reply::created(&format!(r#"{{"charge":{}}}"#, seen.number)));
     (gate, upstream)
 }
 

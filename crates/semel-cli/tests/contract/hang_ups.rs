@@ -1,16 +1,11 @@
 //! Clients that hang up. Trap 3, I9: what was claimed runs to its settlement.
 
-use crate::support::{Call, Gate, Reply, Setup, Upstream, eventually};
+use crate::support::{Call, Reply, Setup, Upstream, eventually};
 
 /// The client hangs up while the upstream works; the outcome is settled and replayed.
 #[test]
 fn a_client_that_hangs_up_does_not_stop_the_execution() {
-    let gate = Gate::new();
-    let inside = gate.clone();
-    let upstream = Upstream::with(move |_| {
-        inside.pass();
-        Reply::created(r#"{"charge":"made"}"#)
-    });
+    let (gate, upstream) = Upstream::gated(|_| Reply::created(r#"{"charge":"made"}"#));
     let gateway = Setup::before(&upstream).start();
     let connections = |count: f64| {
         eventually("the gateway knows its connections", || {
@@ -37,12 +32,7 @@ fn a_client_that_hangs_up_does_not_stop_the_execution() {
 /// And it is durable: the process may die right after.
 #[test]
 fn an_outcome_that_nobody_waited_for_is_durable() {
-    let gate = Gate::new();
-    let inside = gate.clone();
-    let upstream = Upstream::with(move |_| {
-        inside.pass();
-        Reply::created("{}")
-    });
+    let (gate, upstream) = Upstream::gated(|_| Reply::created("{}"));
     let gateway = Setup::before(&upstream).start();
     let first = Call::charge("k").begin(&gateway);
     gate.wait_for(1);

@@ -8,12 +8,8 @@ struct Held {
 }
 
 fn held() -> Held {
-    let gate = Gate::new();
-    let inside = gate.clone();
-    let upstream = Upstream::with(move |seen| {
-        inside.pass();
-        Reply::created(&format!(r#"{{"charge":{}}}"#, seen.number))
-    });
+    let (gate, upstream) =
+        Upstream::gated(|seen| Reply::created(&format!(r#"{{"charge":{}}}"#, seen.number)));
     Held { gate, upstream }
 }
 

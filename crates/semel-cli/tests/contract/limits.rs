@@ -3,12 +3,7 @@
 use crate::support::{Call, Gate, Gateway, Reply, Setup, Upstream, eventually};
 
 fn held() -> (Gate, Upstream) {
-    let gate = Gate::new();
-    let inside = gate.clone();
-    let upstream = Upstream::with(move |_| {
-        inside.pass();
-        Reply::created("{}")
-    });
+    let (gate, upstream) = Upstream::gated(|_| Reply::created("{}"));
     (gate, upstream)
 }
 

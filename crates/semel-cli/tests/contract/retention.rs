@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use crate::support::{Call, Gate, Reply, Setup, Upstream, eventually, now};
+use crate::support::{Call, Reply, Setup, Upstream, eventually, now};
 
 const SHORT: &str = "lease = \"200ms\"\nupstream_timeout = \"500ms\"\nttl = \"1500ms\"";
 const TTL: Duration = Duration::from_millis(1_500);
@@ -65,12 +65,7 @@ fn a_held_key_is_free_when_its_record_expires() {
 /// Trap 5: an execution may outlive many leases; the record's life counts from its creation.
 #[test]
 fn the_ttl_is_not_the_lease() {
-    let gate = Gate::new();
-    let inside = gate.clone();
-    let upstream = Upstream::with(move |_| {
-        inside.pass();
-        Reply::created("{}")
-    });
+    let (gate, upstream) = Upstream::gated(|_| Reply::created("{}"));
     let gateway = Setup::before(&upstream).policy("lease = \"50ms\"\nttl = \"1h\"").start();
     let first = Call::charge("k").begin(&gateway);
     gate.wait_for(1);

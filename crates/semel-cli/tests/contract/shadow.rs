@@ -1,6 +1,6 @@
 //! Shadow mode: look before you leap. Nothing is refused or replayed; all is counted.
 
-use crate::support::{Call, Gate, Gateway, Reply, Setup, Upstream, eventually};
+use crate::support::{Call, Gateway, Reply, Setup, Upstream, eventually};
 
 const SHADOW: &str = "mode = \"shadow\"";
 
@@ -60,12 +60,7 @@ fn clients_without_identity_pass_and_are_counted() {
 /// A duplicate that would be refused as in flight passes too.
 #[test]
 fn concurrent_duplicates_pass() {
-    let gate = Gate::new();
-    let inside = gate.clone();
-    let upstream = Upstream::with(move |_| {
-        inside.pass();
-        Reply::created("{}")
-    });
+    let (gate, upstream) = Upstream::gated(|_| Reply::created("{}"));
     let gateway = Setup::before(&upstream).policy(SHADOW).start();
     let both = [Call::charge("k").begin(&gateway), Call::charge("k").begin(&gateway)];
     gate.wait_for(2);

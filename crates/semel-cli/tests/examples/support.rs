@@ -1,5 +1,10 @@
 //! Starting what the example consists of, and talking to it.
 
+#[path = "../cli/support/eventually.rs"]
+mod eventually;
+
+pub(crate) use eventually::eventually;
+
 use std::io::{BufRead as _, BufReader, Read, Write as _};
 use std::net::{SocketAddr, TcpListener, TcpStream};
 use std::path::{Path, PathBuf};
@@ -163,18 +168,6 @@ pub(crate) fn get(to: SocketAddr, path: &str) -> String {
     let mut answer = String::new();
     stream.read_to_string(&mut answer).expect("an answer");
     answer
-}
-
-/// Waits until there is something.
-pub(crate) fn eventually<T>(what: &str, mut attempt: impl FnMut() -> Option<T>) -> T {
-    let pause = Duration::from_millis(10);
-    for _ in 0..TIMEOUT.as_millis() / pause.as_millis() {
-        if let Some(found) = attempt() {
-            return found;
-        }
-        thread::sleep(pause);
-    }
-    panic!("waited in vain: {what}");
 }
 
 fn needs(program: &str) {

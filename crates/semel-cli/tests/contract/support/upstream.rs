@@ -6,6 +6,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex};
 use std::thread;
 
+use super::Gate;
 use super::message::{self, Fields};
 
 /// A server of its own. Stops when dropped.
@@ -60,6 +61,17 @@ impl Upstream {
 
     pub(crate) fn with(handler: impl Fn(&Seen) -> Reply + Send + Sync + 'static) -> Self {
         Self::at("127.0.0.1:0".parse().expect("an address"), handler)
+    }
+
+    /// Its handler is held up at a gate.
+    pub(crate) fn gated(handler: impl Fn(&Seen) -> Reply + Send + Sync + 'static) -> (Gate, Self) {
+        let gate = Gate::new();
+        let inside = gate.clone();
+        let upstream = Self::with(move |seen| {
+            inside.pass();
+            handler(seen)
+        });
+        (gate, upstream)
     }
 
     pub(crate) fn at(
