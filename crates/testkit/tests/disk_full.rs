@@ -118,7 +118,11 @@ fn a_directory_without_permission_is_refused() {
     fs::set_permissions(&path, std::os::unix::fs::PermissionsExt::from_mode(0o700)).expect("mode");
     // A copy: another user may not be let into where the tests were built.
     let program = directory.path().join("semel-crash");
-    fs::copy(env!("CARGO_BIN_EXE_semel-crash"), &program).expect("a copy of the program");
+    // `cp` copies, not this process: a descriptor open for writing here would be inherited by
+    // whatever child another test forks meanwhile, and the copy could not be started ("busy").
+    let original = env!("CARGO_BIN_EXE_semel-crash");
+    let copied = Command::new("cp").arg(original).arg(&program).status().expect("cp");
+    assert!(copied.success(), "no copy of the program");
     let mut writer = Command::new(&program);
     writer.arg("writer").arg(&path).args(["--run", "0", "--durability", "power", "--limit", "1"]);
     if rustix::process::geteuid().is_root() {
