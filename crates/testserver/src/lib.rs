@@ -1,0 +1,23 @@
+//! Starts real servers for tests, benchmarks and examples. Linux only.
+//!
+//! - [`Postgres`] is a private `PostgreSQL` server that can be stopped, killed and frozen.
+//! - [`Options`] says how it is to be started.
+//!
+//! A server ends when it is dropped. If it cannot be dropped, because it is held in a `static` or
+//! because the process that holds it is killed, it ends with that process all the same: the kernel
+//! tells it (`keeper`), and a process of its own clears up (`janitor`).
+
+mod account;
+mod error;
+mod home;
+mod janitor;
+mod keeper;
+mod mark;
+mod patience;
+mod port;
+mod postgres;
+mod run;
+mod token;
+
+pub use error::Error;
+pub use postgres::{Options, Postgres};

@@ -1,0 +1,75 @@
+//! Making the files of a cluster.
+
+use std::fs::{self, OpenOptions};
+use std::io::{self, Write as _};
+use std::os::unix::fs::OpenOptionsExt as _;
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use super::NAME;
+use super::binaries::Binaries;
+use crate::Error;
+use crate::account::Account;
+use crate::home::Home;
+use crate::keeper::tied;
+use crate::run::run;
+use crate::token::token;
+
+const LIMIT: Duration = Duration::from_mins(2);
+
+/// Where in its directory a server keeps the cluster.
+pub(super) fn data(home: &Home) -> PathBuf {
+    home.path().join("data")
+}
+
+/// Makes a cluster, unless there is one; the superuser's password.
+pub(super) fn make(
+    home: &Home,
+    binaries: &Binaries,
+    account: Option<Account>,
+) -> Result<String, Error> {
+    let password_path = home.path().join("password");
+    if data(home).exists() {
+        return fs::read_to_string(&password_path).map_err(Error::at(&password_path));
+    }
+    let password = token::<16>()?;
+    write_private(&password_path, &password, account)?;
+    // A cluster that was not finished must not be taken for one: it gets its name at the end.
+    let new = home.path().join("data.new");
+    empty(&new, account)?;
+    let mut initdb = tied(&binaries.get("initdb"), account, "KILL");
+    initdb.arg("--pgdata").arg(&new).arg("--pwfile").arg(&password_path);
+    initdb.args(["--username", NAME, "--auth=scram-sha-256", "--no-locale", "--encoding=UTF8"]);
+    if home.is_temporary() {
+        initdb.arg("--no-sync");
+    }
+    initdb.current_dir(home.path());
+    run("initdb", initdb, "", LIMIT)?;
+    fs::rename(&new, data(home)).map_err(Error::at(&new))?;
+    Ok(password)
+}
+
+/// Writes a file that only the server's user can read.
+pub(super) fn write_private(
+    path: &Path,
+    content: &str,
+    account: Option<Account>,
+) -> Result<(), Error> {
+    let write = || {
+        let mut options = OpenOptions::new();
+        let mut file = options.write(true).create(true).truncate(true).mode(0o600).open(path)?;
+        file.write_all(content.as_bytes())
+    };
+    write().map_err(Error::at(path))?;
+    account.map_or(Ok(()), |account| account.give(path))
+}
+
+/// An empty directory of the server's user.
+fn empty(path: &Path, account: Option<Account>) -> Result<(), Error> {
+    match fs::remove_dir_all(path) {
+        Err(error) if error.kind() != io::ErrorKind::NotFound => Err(error),
+        _ => fs::create_dir(path),
+    }
+    .map_err(Error::at(path))?;
+    account.map_or(Ok(()), |account| account.give(path))
+}

@@ -1,0 +1,63 @@
+use std::net::{Ipv4Addr, TcpListener};
+
+use super::*;
+use crate::port;
+
+fn prepared() -> Postgres {
+    Postgres::options().prepare().expect("all but the server")
+}
+
+#[test]
+fn a_port_that_somebody_else_took_is_left_to_them() {
+    let other = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).expect("a listener");
+    let taken = other.local_addr().expect("an address").port();
+    let mut first = Some(taken);
+    let mut postgres = prepared();
+    postgres.first_start(|| first.take().map_or_else(port::spare, Ok)).expect("a server");
+    assert_ne!(postgres.port(), taken);
+}
+
+#[test]
+fn ports_are_not_tried_without_end() {
+    let other = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).expect("a listener");
+    let taken = other.local_addr().expect("an address").port();
+    let mut tries = 0;
+    let mut postgres = prepared();
+    let result = postgres.first_start(|| {
+        tries += 1;
+        Ok(taken)
+    });
+    let error = result.expect_err("a port that is taken");
+    assert!(error.to_string().contains("Address already in use"), "{error}");
+    assert_eq!(tries, PORT_TRIES);
+}
+
+/// The process id in the lock of a server that was killed now belongs to somebody else, who has the
+/// server's user: `PostgreSQL` takes them for the server.
+#[test]
+fn a_lock_with_the_id_of_a_stranger_does_not_keep_the_server_from_starting() {
+    let mut postgres = prepared();
+    postgres.first_start(port::spare).expect("a server");
+    postgres.kill().expect("killed");
+    let mut stranger = tied(Path::new("sleep"), postgres.account, "KILL");
+    stranger.arg("1000");
+    let mut stranger = keeper::spawn(stranger).expect("a process");
+    let lock = fs::read_to_string(postgres.lock_path()).expect("a lock that was left");
+    let (_, rest) = lock.split_once('\n').expect("lines");
+    fs::write(postgres.lock_path(), format!("{}\n{rest}", stranger.id())).expect("written");
+    let result = postgres.start_again();
+    stranger.kill().expect("ended");
+    stranger.wait().expect("reaped");
+    result.expect("a server");
+}
+
+#[test]
+fn only_the_end_of_the_new_part_of_a_log_is_shown() {
+    let file = tempfile::NamedTempFile::new().expect("a file");
+    let lines: Vec<String> = (0..100).map(|number| number.to_string()).collect();
+    fs::write(file.path(), format!("old\n{}\n", lines.join("\n"))).expect("written");
+    assert_eq!(last_lines(file.path(), 4), lines[100 - LOG_LINES_MAX..].join("\n"));
+    fs::write(file.path(), "old\nnew\n").expect("written");
+    assert_eq!(last_lines(file.path(), 4), "new");
+    assert_eq!(last_lines(Path::new("/nowhere"), 4), "");
+}
