@@ -6,6 +6,7 @@
 mod embedded;
 mod figures;
 mod gateway;
+mod postgres;
 mod rawlog;
 
 use std::path::PathBuf;
@@ -26,6 +27,8 @@ enum Command {
     Embedded(embedded::Arguments),
     /// The gateway against nginx as a plain reverse proxy, and what protection adds.
     Gateway(gateway::Arguments),
+    /// The PostgreSQL store and same-transaction mode against pgbench and plain transactions.
+    Postgres(postgres::Arguments),
     /// Fills a store and waits to be killed; started by `embedded`.
     #[command(hide = true)]
     Fill {
@@ -51,6 +54,7 @@ fn main() -> anyhow::Result<()> {
     match Arguments::parse().command {
         Command::Embedded(arguments) => embedded::run(&arguments),
         Command::Gateway(arguments) => gateway::run(&arguments),
+        Command::Postgres(arguments) => postgres::run(&arguments),
         Command::Upstream => gateway::upstream::serve(),
         Command::Fill { path, records } => embedded::fill::run(&path, records),
         Command::Probe { path, records } => embedded::probe::run(&path, records),

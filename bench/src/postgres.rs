@@ -1,0 +1,188 @@
+//! The PostgreSQL store against pgbench on the same server, with the same statements.
+
+mod contended;
+mod expiry;
+mod load;
+mod pgbench;
+mod transfers;
+
+use std::time::Duration;
+
+use anyhow::Context as _;
+use semel_postgres::{Options, PostgresStore, migrate};
+use semel_testserver::Postgres;
+
+use crate::figures::{Line, median, print_table};
+use load::Keys;
+use pgbench::Pgbench;
+
+/// What to measure.
+#[derive(clap::Args)]
+pub(crate) struct Arguments {
+    /// Rounds of each subject; medians are printed.
+    #[arg(long, default_value_t = 3)]
+    rounds: usize,
+    /// Seconds per round.
+    #[arg(long, default_value_t = 5)]
+    seconds: u64,
+    /// Numbers of clients.
+    #[arg(long, value_delimiter = ',', default_value = "16,64")]
+    clients: Vec<usize>,
+    /// Records that expire while claims run.
+    #[arg(long, default_value_t = 1_000_000)]
+    expiring: u64,
+    /// Seconds in which clients hammer the same keys.
+    #[arg(long, default_value_t = 30)]
+    contended: u64,
+    /// Only these parts (pairs, replays, transfers, expiry, contended).
+    #[arg(long, value_delimiter = ',', default_value = "pairs,replays,transfers,expiry,contended")]
+    parts: Vec<String>,
+}
+
+/// How many settled records replays are taken from.
+const SETTLED: u64 = 100_000;
+
+/// A server with its own defaults, and a store on it.
+struct Bench<'a> {
+    arguments: &'a Arguments,
+    server: Postgres,
+    store: PostgresStore,
+}
+
+pub(crate) fn run(arguments: &Arguments) -> anyhow::Result<()> {
+    let runtime =
+        tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_all().build()?;
+    runtime.block_on(async {
+        let server = Postgres::start()?;
+        println!("{}", server.psql("SELECT version()")?.trim());
+        let options = Options::from_url(&server.url())?.sweep_every(None);
+        migrate(&options).await?;
+        let store = options.open().await?;
+        let bench = Bench { arguments, server, store };
+        let lines = bench.run().await?;
+        print_table(&lines);
+        Ok(())
+    })
+}
+
+// === impl Bench ===
+
+impl Bench<'_> {
+    async fn run(&self) -> anyhow::Result<Vec<Line>> {
+        let mut lines = Vec::new();
+        for &clients in &self.arguments.clients {
+            if self.wants("pairs") {
+                lines.push(self.pairs(clients).await?);
+            }
+            if self.wants("replays") {
+                lines.push(self.replays(clients).await?);
+            }
+            if self.wants("transfers") {
+                lines.extend(transfers::run(self, clients).await?);
+            }
+        }
+        if self.wants("expiry") {
+            lines.extend(expiry::run(self).await?);
+        }
+        if self.wants("contended") {
+            lines.push(contended::run(self).await?);
+        }
+        Ok(lines)
+    }
+
+    fn wants(&self, part: &str) -> bool {
+        self.arguments.parts.iter().any(|wanted| wanted == part)
+    }
+
+    fn seconds(&self) -> Duration {
+        Duration::from_secs(self.arguments.seconds)
+    }
+
+    /// Two subjects in turns: whoever comes first finds the machine in another mood.
+    async fn in_turns(
+        &self,
+        names: [&str; 2],
+        mut measure: impl AsyncFnMut(usize) -> anyhow::Result<f64>,
+    ) -> anyhow::Result<f64> {
+        let mut rates = [Vec::new(), Vec::new()];
+        for round in 0..self.arguments.rounds {
+            for turn in 0..2 {
+                let subject = (round + turn) % 2;
+                // As it would be found on any day: no checkpoint of the round before is due.
+                self.server.psql("CHECKPOINT")?;
+                let rate = measure(subject).await?;
+                println!("{:<40} {rate:>9.0}/s", names[subject]);
+                rates[subject].push(rate);
+            }
+        }
+        let [ours, theirs] = rates.map(median);
+        Ok(ours / theirs)
+    }
+
+    async fn pairs(&self, clients: usize) -> anyhow::Result<Line> {
+        let pgbench = Pgbench::new(&self.server, pgbench::PAIR)?;
+        let names = [format!("claim + settle, {clients} clients"), format!("pgbench, {clients}")];
+        let ratio = self
+            .in_turns([&names[0], &names[1]], async |subject| match subject {
+                0 => load::pairs(&self.store, clients, self.seconds()).await,
+                _ => pgbench.run(clients, self.arguments.seconds),
+            })
+            .await?;
+        self.report_heap()?;
+        Ok(Line {
+            what: format!("claim + settle pairs/s, {clients} clients, against pgbench"),
+            value: format!("{ratio:.2}"),
+            asked: "at least 0.80",
+            reached: ratio >= 0.80,
+        })
+    }
+
+    async fn replays(&self, clients: usize) -> anyhow::Result<Line> {
+        self.settle_some()?;
+        let pgbench = Pgbench::new(&self.server, pgbench::SELECT)?;
+        let keys = Keys::Settled(SETTLED);
+        let names = [format!("replay, {clients} clients"), format!("pgbench SELECT, {clients}")];
+        let ratio = self
+            .in_turns([&names[0], &names[1]], async |subject| match subject {
+                0 => load::replays(&self.store, clients, self.seconds(), keys).await,
+                _ => pgbench.run(clients, self.arguments.seconds),
+            })
+            .await?;
+        Ok(Line {
+            what: format!("replays/s, {clients} clients, against pgbench's SELECT by primary key"),
+            value: format!("{ratio:.2}"),
+            asked: "at least 0.80",
+            reached: ratio >= 0.80,
+        })
+    }
+
+    /// Records that both sides find by their numbers.
+    fn settle_some(&self) -> anyhow::Result<()> {
+        let id = pgbench::id_sql("n");
+        let sql = format!(
+            "INSERT INTO semel.record
+                    (id, fingerprint, owner, created, expires, fence, until, state, reply)
+             SELECT {id}, {id}, gen_random_uuid(), 0, 99999999999999, 1, 0, 3,
+                    decode(repeat('ab', 300), 'hex')
+             FROM generate_series(1, {SETTLED}) n ON CONFLICT DO NOTHING;
+             VACUUM ANALYZE semel.record"
+        );
+        // In two statements: VACUUM is not for transactions.
+        for statement in sql.split(';') {
+            self.server.psql(statement)?;
+        }
+        Ok(())
+    }
+
+    /// How many updates stayed in their page.
+    fn report_heap(&self) -> anyhow::Result<()> {
+        let sql = "SELECT pg_stat_force_next_flush();
+                   SELECT round(100.0 * n_tup_hot_upd / nullif(n_tup_upd, 0), 1)
+                          || ' % of ' || n_tup_upd || ' updates were HOT; '
+                          || pg_relation_size(relid) / nullif(n_live_tup, 0) || ' bytes a record'
+                   FROM pg_stat_user_tables WHERE relname = 'record'";
+        let said = self.server.psql(sql).context("the table's figures")?;
+        println!("  {}", said.trim());
+        Ok(())
+    }
+}

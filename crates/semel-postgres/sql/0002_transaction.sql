@@ -1,0 +1,149 @@
+-- Same transaction: the claim, the work and the settle commit together, or none of them does.
+--
+-- No lease is written: an advisory lock, which ends with the transaction, keeps duplicates out while
+-- the work runs, and the record appears settled, in the moment of the commit. The primary key of the
+-- table is the last word: even if the lock failed, two transactions could not both settle.
+
+-- Events that are to be published because a transaction committed.
+CREATE TABLE {schema}.outbox (
+    seq     bigint      GENERATED ALWAYS AS IDENTITY PRIMARY KEY,
+    -- Derived from the record, so an event that is published twice has the same id both times.
+    event   uuid        NOT NULL,
+    topic   text        NOT NULL,
+    -- Events of one key are published in order.
+    key     text,
+    headers jsonb       NOT NULL,
+    payload bytea       NOT NULL,
+    record  bytea       NOT NULL,
+    created timestamptz NOT NULL DEFAULT clock_timestamp()
+);
+
+COMMENT ON TABLE {schema}.outbox IS 'Semel: events that wait to be published. Written by settle_in_transaction.';
+
+-- Asks for the right to work in this transaction. Writes nothing, except that an abandoned lease is
+-- failed where the policy says so.
+--
+-- wait_ms: how long to wait for another transaction with the same key; 0 does not wait.
+-- verdict: as for `claim`; with 0 comes `replaces`: is there an old row to be overwritten?
+CREATE FUNCTION {schema}.claim_in_transaction(
+    a_id bytea, a_fingerprint bytea, a_lock bigint, wait_ms bigint, on_abandoned smallint,
+    OUT verdict smallint, OUT fence bigint, OUT replaces boolean, OUT now_ms bigint,
+    OUT expires bigint, OUT state smallint, OUT result text, OUT reply bytea
+)
+LANGUAGE plpgsql VOLATILE
+AS $$
+DECLARE
+    seen     {schema}.record;
+    is_alone boolean := false;
+    patience text    := current_setting('lock_timeout');
+BEGIN
+    -- An outcome must not be told before it is durable (I6).
+    IF current_setting('synchronous_commit') IN ('off', 'local') THEN
+        PERFORM set_config('synchronous_commit', 'on', true);
+    END IF;
+    LOOP
+        IF is_alone THEN
+            SELECT r.* INTO seen FROM {schema}.record r WHERE r.id = a_id FOR UPDATE;
+        ELSE
+            SELECT r.* INTO seen FROM {schema}.record r WHERE r.id = a_id;
+        END IF;
+        replaces := FOUND;
+        now_ms := {schema}.now_ms();
+        fence := 1;
+
+        IF replaces AND seen.expires > now_ms THEN
+            IF seen.fingerprint <> a_fingerprint THEN
+                verdict := 3;
+                RETURN;
+            ELSIF seen.state >= 3 THEN
+                verdict := 1;
+                expires := seen.expires;
+                state := seen.state;
+                result := seen.result;
+                reply := seen.reply;
+                RETURN;
+            ELSIF seen.state = 1 OR (seen.state = 0 AND now_ms >= seen.until AND on_abandoned = 2) THEN
+                verdict := 4;
+                RETURN;
+            ELSIF seen.state = 0 AND now_ms < seen.until THEN
+                verdict := 2;
+                RETURN;
+            END IF;
+            fence := seen.fence + 1;
+        END IF;
+
+        IF is_alone THEN
+            EXIT;
+        ELSIF wait_ms > 0 THEN
+            BEGIN
+                PERFORM set_config('lock_timeout', wait_ms::text, true);
+                PERFORM pg_advisory_xact_lock(a_lock);
+                is_alone := true;
+            EXCEPTION WHEN lock_not_available THEN
+                -- The setting went back with what was undone.
+            END;
+            IF is_alone THEN
+                PERFORM set_config('lock_timeout', patience, true);
+            END IF;
+        ELSE
+            is_alone := pg_try_advisory_xact_lock(a_lock);
+        END IF;
+        IF NOT is_alone THEN
+            verdict := 2;
+            RETURN;
+        END IF;
+        -- Whoever had the lock may have committed: look again.
+    END LOOP;
+
+    verdict := 0;
+    IF replaces AND seen.expires > now_ms AND seen.state = 0 AND on_abandoned = 1 THEN
+        UPDATE {schema}.record r SET state = 5 WHERE r.id = a_id;
+        verdict := 1;
+        expires := seen.expires;
+        state := 5;
+    END IF;
+END
+$$;
+
+-- Records the outcome and its events in this transaction. Gives until when it is replayed.
+CREATE FUNCTION {schema}.settle_in_transaction(
+    a_id bytea, a_fingerprint bytea, a_owner uuid, a_fence bigint, a_replaces boolean,
+    ttl_ms bigint, a_state smallint, a_result text, a_reply bytea,
+    events uuid[], topics text[], keys text[], headers text[], payloads bytea[],
+    OUT expires bigint
+)
+LANGUAGE plpgsql VOLATILE
+AS $$
+DECLARE
+    now_ms bigint := {schema}.now_ms();
+BEGIN
+    expires := now_ms + ttl_ms;
+    IF a_replaces THEN
+        UPDATE {schema}.record r
+        SET fingerprint = a_fingerprint, owner = a_owner, fence = a_fence, until = now_ms,
+            created = CASE WHEN r.expires <= now_ms THEN now_ms ELSE r.created END,
+            expires = CASE WHEN r.expires <= now_ms THEN now_ms + ttl_ms ELSE r.expires END,
+            state = a_state, result = a_result, reply = a_reply
+        WHERE r.id = a_id
+        RETURNING r.expires INTO expires;
+    ELSE
+        INSERT INTO {schema}.record
+                (id, fingerprint, owner, created, expires, fence, until, state, result, reply)
+        VALUES (a_id, a_fingerprint, a_owner, now_ms, expires, a_fence, now_ms,
+                a_state, a_result, a_reply)
+        ON CONFLICT (id) DO NOTHING;
+    END IF;
+    IF NOT FOUND THEN
+        -- Claimed by other means meanwhile. All of this transaction must go; a new one will see it.
+        RAISE EXCEPTION 'the record was claimed outside of this transaction'
+            USING ERRCODE = 'serialization_failure';
+    END IF;
+    IF cardinality(events) > 0 THEN
+        INSERT INTO {schema}.outbox (event, topic, key, headers, payload, record)
+        SELECT e.event, e.topic, e.key, e.headers::jsonb, e.payload, a_id
+        FROM unnest(events, topics, keys, headers, payloads)
+             WITH ORDINALITY AS e (event, topic, key, headers, payload, place)
+        ORDER BY e.place;
+    END IF;
+END
+$$;

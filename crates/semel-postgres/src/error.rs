@@ -1,0 +1,220 @@
+//! What can go wrong, and what it means to whoever asked.
+
+use std::error::Error as _;
+
+use semel_store::StoreError;
+use tokio_postgres::error::{DbError, Severity, SqlState};
+
+use crate::Options;
+use crate::schema::Schema;
+
+/// Why a store could not be opened. Each says what to do; none shows a password.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum OpenError {
+    /// Nobody answers there.
+    #[error("{server} cannot be reached: {what}; is the server up, and is the address right?")]
+    Unreachable {
+        /// The address, without secrets.
+        server: String,
+        /// What the connection said.
+        what: String,
+    },
+    /// The server does not let us in.
+    #[error("{server} refuses us: {what}; check user and password, or set PGPASSWORD")]
+    Refused {
+        /// The address, without secrets.
+        server: String,
+        /// What the server said.
+        what: String,
+    },
+    /// The server has no connection left for us.
+    #[error("{server} has no connection left: {what}; lower pool_max, or raise max_connections")]
+    TooManyConnections {
+        /// The address, without secrets.
+        server: String,
+        /// What the server said.
+        what: String,
+    },
+    /// `semel migrate` was never run.
+    #[error("there is no schema {schema} in {server}; create it: semel migrate --store URL")]
+    SchemaMissing {
+        /// The address, without secrets.
+        server: String,
+        /// The schema.
+        schema: String,
+    },
+    /// `semel migrate` was run by an earlier version.
+    #[error(
+        "the schema {schema} has version {found}, and this version of Semel needs {needed}; \
+         upgrade it: semel migrate --store URL"
+    )]
+    SchemaOld {
+        /// The schema.
+        schema: String,
+        /// Its version.
+        found: i32,
+        /// The version needed.
+        needed: i32,
+    },
+    /// `semel migrate` was run by a later version that has no use for this one.
+    #[error(
+        "the schema {schema} has version {found}, and this version of Semel knows {known}; \
+         update Semel"
+    )]
+    SchemaNewer {
+        /// The schema.
+        schema: String,
+        /// Its version.
+        found: i32,
+        /// The newest version known here.
+        known: i32,
+    },
+    /// The server can be read only.
+    #[error(
+        "{server} is read-only, a standby perhaps; name the primary, or all servers \
+         (postgres://USER@HOST1,HOST2/DATABASE)"
+    )]
+    ReadOnly {
+        /// The address, without secrets.
+        server: String,
+    },
+    /// The server would lose in a crash what it was given.
+    #[error("{what}")]
+    NotDurable {
+        /// Which setting, and the cure.
+        what: String,
+    },
+    /// TLS could not be set up.
+    #[error("TLS: {what}")]
+    Tls {
+        /// What is wrong.
+        what: String,
+    },
+    /// The server said something else.
+    #[error("{server} answers: {what}")]
+    Server {
+        /// The address, without secrets.
+        server: String,
+        /// What it said.
+        what: String,
+    },
+}
+
+// === impl OpenError ===
+
+impl OpenError {
+    /// Why no connection came about.
+    pub(crate) fn connection(options: &Options, error: &tokio_postgres::Error) -> Self {
+        let (server, what) = (options.to_string(), said(error));
+        let Some(state) = error.code() else {
+            return match error.to_string().contains("TLS") {
+                true => Self::Tls { what: format!("{server}: {what}") },
+                false => Self::Unreachable { server, what },
+            };
+        };
+        match state.code().get(..2) {
+            // Authentication, and a database that does not exist.
+            Some("28" | "3D") => Self::Refused { server, what },
+            Some("53") => Self::TooManyConnections { server, what },
+            // Starting up, or shutting down.
+            Some("57") => Self::Unreachable { server, what },
+            _ => Self::Server { server, what },
+        }
+    }
+
+    /// Why a question was not answered.
+    #[expect(clippy::needless_pass_by_value, reason = "as map_err hands it over")]
+    pub(crate) fn query(options: &Options, error: tokio_postgres::Error) -> Self {
+        let server = options.to_string();
+        match error.code() {
+            Some(state) if is_schema_missing(state) => {
+                Self::SchemaMissing { server, schema: options.schema.to_string() }
+            }
+            Some(&SqlState::READ_ONLY_SQL_TRANSACTION) => Self::ReadOnly { server },
+            Some(_) => Self::Server { server, what: said(&error) },
+            None => Self::Unreachable { server, what: said(&error) },
+        }
+    }
+
+    /// What it means to whoever uses the store while it runs: nothing was asked yet, so nothing took
+    /// effect.
+    pub(crate) fn to_store_error(&self) -> StoreError {
+        let what = self.to_string();
+        match self {
+            Self::Unreachable { .. } | Self::TooManyConnections { .. } | Self::ReadOnly { .. } => {
+                StoreError::unavailable(what)
+            }
+            _ => StoreError::Misconfigured { what },
+        }
+    }
+}
+
+impl From<OpenError> for StoreError {
+    fn from(error: OpenError) -> Self {
+        error.to_store_error()
+    }
+}
+
+/// What a failed verb means.
+///
+/// A verb is one statement that commits by itself. An error that leaves the session alive has rolled
+/// it back. An error that ends the session, or a connection that breaks, may have come between the
+/// commit and its answer: the verb may have taken effect.
+pub(crate) fn verb_failed(verb: &str, schema: &Schema, error: tokio_postgres::Error) -> StoreError {
+    let what = format!("{verb}: {}", said(&error));
+    let Some(server) = error.as_db_error() else {
+        return StoreError::TimedOut { what, source: Some(Box::new(error)) };
+    };
+    if ends_session(server) {
+        return StoreError::TimedOut { what, source: Some(Box::new(error)) };
+    }
+    match server.code() {
+        state if is_schema_missing(state) => StoreError::Misconfigured {
+            what: format!("{what}; has `semel migrate` been run for the schema {schema}?"),
+        },
+        &SqlState::INSUFFICIENT_PRIVILEGE => StoreError::Misconfigured {
+            what: format!("{what}; grant the user what it needs on the schema {schema}"),
+        },
+        &SqlState::DATA_CORRUPTED | &SqlState::INDEX_CORRUPTED => StoreError::Corrupt { what },
+        _ => StoreError::Unavailable { what, source: Some(Box::new(error)) },
+    }
+}
+
+/// Is the connection of no further use, though the server still answers on it?
+pub(crate) fn spoils_lane(error: &tokio_postgres::Error) -> bool {
+    // A failover made a standby of it, or the schema it was prepared for has been replaced.
+    error.code().is_some_and(|state| {
+        *state == SqlState::READ_ONLY_SQL_TRANSACTION
+            || *state == SqlState::INVALID_SQL_STATEMENT_NAME
+            || is_schema_missing(state)
+    })
+}
+
+fn ends_session(error: &DbError) -> bool {
+    match error.parsed_severity() {
+        Some(Severity::Error) => false,
+        // An older server gives the word in its own language only: take the worse.
+        Some(_) | None => true,
+    }
+}
+
+fn is_schema_missing(state: &SqlState) -> bool {
+    [
+        &SqlState::UNDEFINED_TABLE,
+        &SqlState::UNDEFINED_FUNCTION,
+        &SqlState::UNDEFINED_COLUMN,
+        &SqlState::UNDEFINED_OBJECT,
+        &SqlState::INVALID_SCHEMA_NAME,
+    ]
+    .contains(&state)
+}
+
+/// What the server said in its own words, or else what the driver says.
+fn said(error: &tokio_postgres::Error) -> String {
+    match (error.as_db_error(), error.source()) {
+        (Some(server), _) => format!("{} ({})", server.message(), server.code().code()),
+        (None, Some(cause)) => format!("{error}: {cause}"),
+        (None, None) => error.to_string(),
+    }
+}

@@ -1,0 +1,191 @@
+//! One connection to the server, made ready for verbs.
+
+use std::fmt;
+use std::pin::Pin;
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::time::Duration;
+
+use tokio::runtime::Handle;
+use tokio::task::AbortHandle;
+use tokio::time::timeout;
+use tokio_postgres::{Client, Error, Statement};
+
+use crate::Options;
+use crate::error::OpenError;
+use crate::schema::Schema;
+use crate::tls::Connector;
+
+/// A connection that any number of verbs use at once: each is sent behind the others, without
+/// waiting for their answers.
+pub(crate) struct Lane {
+    pub(crate) client: Client,
+    pub(crate) statements: Statements,
+    /// How many verbs wait for an answer on it.
+    load: AtomicUsize,
+    /// Somebody gave up waiting for an answer, and none has come since.
+    suspect: AtomicBool,
+    /// It was cut, though its client may not have noticed yet.
+    retired: AtomicBool,
+    driver: AbortHandle,
+}
+
+/// The verbs, prepared.
+pub(crate) struct Statements {
+    pub(crate) claim: Statement,
+    pub(crate) renew: Statement,
+    pub(crate) settle: Statement,
+    pub(crate) release: Statement,
+    pub(crate) inspect: Statement,
+    pub(crate) sweep: Statement,
+    pub(crate) health: Statement,
+}
+
+/// What moves a connection's bytes; it must be polled for the client to work.
+pub(crate) type Driver = Pin<Box<dyn Future<Output = ()> + Send>>;
+
+/// Connects, within the limit of the options.
+pub(crate) async fn connect(
+    options: &Options,
+    connector: &Connector,
+) -> Result<(Client, Driver), OpenError> {
+    let limit = options.config.get_connect_timeout().copied().unwrap_or(Duration::MAX);
+    // The driver's own limit is for the first bytes only; a server may also stop in mid-greeting.
+    let connected = timeout(limit, options.config.connect(connector.clone())).await;
+    let (client, connection) = match connected {
+        Ok(connected) => connected.map_err(|error| OpenError::connection(options, &error))?,
+        Err(_) => {
+            let what = format!("no answer within {limit:?}");
+            return Err(OpenError::Unreachable { server: options.to_string(), what });
+        }
+    };
+    let driver = async move {
+        if let Err(error) = connection.await {
+            tracing::debug!(%error, "a connection to PostgreSQL ended");
+        }
+    };
+    Ok((client, Box::pin(driver)))
+}
+
+// === impl Lane ===
+
+impl Lane {
+    /// Connects and prepares all verbs. The connection is driven on `runtime`.
+    pub(crate) async fn open(
+        options: &Options,
+        connector: &Connector,
+        runtime: &Handle,
+    ) -> Result<Self, OpenError> {
+        let (client, driver) = connect(options, connector).await?;
+        let driver = runtime.spawn(driver).abort_handle();
+        let prepared = timeout(options.verb_timeout, async {
+            client.batch_execute(&session(options)).await?;
+            Statements::prepare(&client, &options.schema).await
+        })
+        .await;
+        match prepared {
+            Ok(Ok(statements)) => Ok(Self {
+                client,
+                statements,
+                load: AtomicUsize::new(0),
+                suspect: AtomicBool::new(false),
+                retired: AtomicBool::new(false),
+                driver,
+            }),
+            Ok(Err(error)) => Err(OpenError::query(options, error)),
+            Err(_) => {
+                driver.abort();
+                let what = format!("no answer within {:?}", options.verb_timeout);
+                Err(OpenError::Unreachable { server: options.to_string(), what })
+            }
+        }
+    }
+
+    pub(crate) fn load(&self) -> usize {
+        self.load.load(Ordering::Relaxed)
+    }
+
+    pub(crate) fn enter(&self) {
+        self.load.fetch_add(1, Ordering::Relaxed);
+    }
+
+    pub(crate) fn leave(&self) {
+        self.load.fetch_sub(1, Ordering::Relaxed);
+    }
+
+    pub(crate) fn is_open(&self) -> bool {
+        !self.client.is_closed() && !self.retired.load(Ordering::Relaxed)
+    }
+
+    pub(crate) fn is_suspect(&self) -> bool {
+        self.suspect.load(Ordering::Relaxed)
+    }
+
+    /// Returns what it was.
+    pub(crate) fn set_suspect(&self, suspect: bool) -> bool {
+        self.suspect.swap(suspect, Ordering::Relaxed)
+    }
+
+    /// Cuts the connection: whoever still waits on it is told.
+    pub(crate) fn retire(&self) {
+        self.retired.store(true, Ordering::Relaxed);
+        self.driver.abort();
+    }
+}
+
+impl fmt::Debug for Lane {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Lane").field("load", &self.load()).finish_non_exhaustive()
+    }
+}
+
+// === impl Statements ===
+
+impl Statements {
+    /// Prepares all verbs, in about one round trip.
+    async fn prepare(client: &Client, schema: &Schema) -> Result<Self, Error> {
+        let settled = "expires, state, result, reply";
+        let sql = |columns: &str, call: &str| format!("SELECT {columns} FROM {schema}.{call}");
+        let claim = sql(&format!("verdict, fence, until, {settled}"), "claim($1,$2,$3,$4,$5,$6)");
+        let renew = sql(&format!("verdict, until, {settled}"), "renew($1,$2,$3,$4,$5)");
+        let settle = sql(&format!("verdict, {settled}"), "settle($1,$2,$3,$4,$5,$6,$7)");
+        let release = sql(&format!("verdict, {settled}"), "release($1,$2,$3,$4,$5)");
+        let inspect = format!(
+            "SELECT fingerprint, owner, created, fence, until, {settled}
+             FROM {schema}.record WHERE id = $1 AND expires > {schema}.now_ms()"
+        );
+        let sweep = sql("deleted, more", "sweep($1)");
+        let health = format!(
+            "SELECT {schema}.now_ms(),
+                    pg_is_in_recovery() OR current_setting('transaction_read_only')::boolean"
+        );
+        let (claim, renew, settle, release, inspect, sweep, health) = tokio::try_join!(
+            client.prepare(&claim),
+            client.prepare(&renew),
+            client.prepare(&settle),
+            client.prepare(&release),
+            client.prepare(&inspect),
+            client.prepare(&sweep),
+            client.prepare(&health),
+        )?;
+        Ok(Self { claim, renew, settle, release, inspect, sweep, health })
+    }
+}
+
+/// What the verbs rely on, whatever the server's defaults are. As statements, because a pooler in
+/// between may not pass options on.
+fn session(options: &Options) -> String {
+    let limit = options.verb_timeout.as_millis().max(10);
+    // The server gives up before we do, so that it can say for sure that nothing happened.
+    let (statement, lock) = (limit * 4 / 5, limit * 3 / 5);
+    format!(
+        "SET statement_timeout = {statement};
+         SET lock_timeout = {lock};
+         SET idle_in_transaction_session_timeout = {limit};
+         SET default_transaction_isolation = 'read committed';
+         SET plan_cache_mode = force_generic_plan;
+         SET enable_seqscan = off;
+         SET jit = off;
+         SELECT set_config('synchronous_commit', 'on', false)
+         WHERE current_setting('synchronous_commit') IN ('off', 'local')"
+    )
+}

@@ -1,0 +1,54 @@
+//! Semel on PostgreSQL: the durable store that a fleet shares.
+//!
+//! ```no_run
+//! # #[tokio::main(flavor = "current_thread")]
+//! # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+//! use semel_postgres::{Options, migrate};
+//!
+//! let options = Options::from_url("postgres://shop@db.internal/shop?sslmode=verify-full")?;
+//! migrate(&options).await?; // once per version: `semel migrate` does the same
+//! let store = options.open().await?;
+//! # drop(store);
+//! # Ok(())
+//! # }
+//! ```
+//!
+//! # How it works
+//!
+//! Each verb is one call of a function in the database (`sql/`), so it is decided where the record
+//! is, under the row's lock, by the server's clock, in one round trip. Verbs share a few
+//! connections (`lanes`) and are sent one behind the other without waiting for each other's
+//! answers; the server makes the commits of several connections durable together.
+//!
+//! # What it promises
+//!
+//! What was acknowledged survives a crash of the server: `synchronous_commit` is raised to `on`
+//! where it is lower, and a server with `fsync = off` or an unlogged table is refused. What a
+//! failover to a replica keeps is up to the replication: only synchronous replication keeps all.
+//!
+//! # The modules, in the order of a verb's way
+//!
+//! - `url`, `options`, `tls`: where the server is, and how it is spoken to
+//! - `schema`: the tables and functions, and their versions ([`migrate`])
+//! - `lane`, `lanes`: connections, and which one a verb takes
+//! - `store`: the verbs; `row`: what comes back; `error`: what can go wrong, and what it means
+//! - `sweeper`: deletes expired records, one node at a time
+//! - [`transaction`]: the same-transaction mode, which needs no store
+
+mod error;
+mod lane;
+mod lanes;
+mod options;
+mod row;
+mod schema;
+mod store;
+mod sweeper;
+mod tls;
+pub mod transaction;
+mod url;
+
+pub use error::OpenError;
+pub use options::Options;
+pub use schema::{Migrated, migrate, migration_sql};
+pub use store::PostgresStore;
+pub use url::UrlError;

@@ -1,0 +1,147 @@
+use std::fmt;
+use std::time::Duration;
+
+use tokio_postgres::Config;
+use tokio_postgres::config::Host;
+
+use crate::schema::Schema;
+use crate::url::{Address, TlsChoice, UrlError};
+use crate::{OpenError, PostgresStore};
+
+/// Where the server is, and how the store uses it.
+#[derive(Clone)]
+pub struct Options {
+    pub(crate) config: Config,
+    pub(crate) tls: TlsChoice,
+    pub(crate) schema: Schema,
+    pub(crate) lanes_max: usize,
+    pub(crate) verb_timeout: Duration,
+    pub(crate) sweep_every: Option<Duration>,
+}
+
+/// A connection that takes longer is given up.
+const CONNECT_TIMEOUT: Duration = Duration::from_secs(5);
+/// Unacknowledged data for longer than this ends a connection: the server's machine is gone.
+const TCP_TIMEOUT: Duration = Duration::from_secs(10);
+/// Enough for the server to make several commits durable together, and few enough for a fleet.
+const LANES: usize = 16;
+
+// === impl Options ===
+
+impl Options {
+    /// The server at an address such as `postgres://USER:PASSWORD@HOST:PORT/DATABASE`.
+    ///
+    /// Besides libpq's usual parameters (`sslmode`, `sslrootcert`, `sslcert`, `sslkey`,
+    /// `connect_timeout`, `application_name`, `target_session_attrs`, several hosts) it knows
+    /// `schema` (default `semel`) and `pool_max` (default 16). Without a password the environment
+    /// variable `PGPASSWORD` is asked.
+    pub fn from_url(url: &str) -> Result<Self, UrlError> {
+        let Address { mut config, tls, schema, lanes_max } = Address::parse(url)?;
+        if config.get_password().is_none()
+            && let Some(password) = std::env::var_os("PGPASSWORD")
+        {
+            config.password(password.into_encoded_bytes());
+        }
+        if config.get_application_name().is_none() {
+            config.application_name("semel");
+        }
+        if config.get_connect_timeout().is_none() {
+            config.connect_timeout(CONNECT_TIMEOUT);
+        }
+        if config.get_tcp_user_timeout().is_none() {
+            config.tcp_user_timeout(TCP_TIMEOUT);
+        }
+        Ok(Self {
+            config,
+            tls,
+            schema,
+            lanes_max: lanes_max.unwrap_or(LANES),
+            verb_timeout: Duration::from_secs(5),
+            sweep_every: Some(Duration::from_secs(30)),
+        })
+    }
+
+    /// How many connections the store may open; verbs beyond that share them.
+    #[must_use]
+    pub fn pool_max(mut self, connections: usize) -> Self {
+        self.lanes_max = connections.max(1);
+        self
+    }
+
+    /// How long one verb may take. The server gives up a little earlier, so that it can say for
+    /// sure that nothing happened.
+    #[must_use]
+    pub fn verb_timeout(mut self, limit: Duration) -> Self {
+        self.verb_timeout = limit.max(Duration::from_millis(10));
+        self
+    }
+
+    /// How long to rest between two sweeps in the background; `None` leaves sweeping to the caller.
+    #[must_use]
+    pub fn sweep_every(mut self, rest: Option<Duration>) -> Self {
+        self.sweep_every = rest;
+        self
+    }
+
+    /// The schema that the store lies in.
+    pub fn schema(&self) -> &str {
+        self.schema.as_str()
+    }
+
+    /// Connects, and checks that the server can keep what it is given.
+    pub async fn open(self) -> Result<PostgresStore, OpenError> {
+        PostgresStore::open(self).await
+    }
+}
+
+/// The address without its secrets.
+impl fmt::Display for Options {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "postgres://{}@", self.config.get_user().unwrap_or_default())?;
+        let ports = self.config.get_ports();
+        for (number, host) in self.config.get_hosts().iter().enumerate() {
+            let comma = if number == 0 { "" } else { "," };
+            let port = ports.get(number).or_else(|| ports.first()).copied().unwrap_or(5432);
+            match host {
+                Host::Tcp(name) => write!(f, "{comma}{name}:{port}")?,
+                Host::Unix(path) => write!(f, "{comma}{}", path.display())?,
+            }
+        }
+        let user = self.config.get_user().unwrap_or_default();
+        let database = self.config.get_dbname().unwrap_or(user);
+        write!(f, "/{database}?schema={}", self.schema)
+    }
+}
+
+impl fmt::Debug for Options {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Options")
+            .field("address", &self.to_string())
+            .field("lanes_max", &self.lanes_max)
+            .field("verb_timeout", &self.verb_timeout)
+            .field("sweep_every", &self.sweep_every)
+            .finish_non_exhaustive()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn no_text_shows_the_password() {
+        let url = "postgres://shop:hunter2@a:1,b:2/orders?schema=idem";
+        let options = Options::from_url(url).unwrap();
+        assert_eq!(options.to_string(), "postgres://shop@a:1,b:2/orders?schema=idem");
+        assert!(!format!("{options:?}").contains("hunter2"), "{options:?}");
+    }
+
+    #[test]
+    fn every_wait_has_a_limit() {
+        let options = Options::from_url("postgres://u@h/d").unwrap();
+        assert!(options.config.get_connect_timeout().is_some());
+        assert!(options.config.get_tcp_user_timeout().is_some());
+        let asked = Options::from_url("postgres://u@h/d?connect_timeout=1").unwrap();
+        assert_eq!(asked.config.get_connect_timeout(), Some(&Duration::from_secs(1)));
+    }
+}

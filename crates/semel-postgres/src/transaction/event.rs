@@ -1,0 +1,124 @@
+use bytes::Bytes;
+use semel_core::RecordId;
+use sha2::{Digest as _, Sha256};
+
+/// Something that others are to hear of, once and only if the transaction commits.
+///
+/// It is a row of the table `outbox`, written together with the outcome; a relay publishes it.
+///
+/// ```
+/// use semel_postgres::transaction::Event;
+///
+/// let event = Event::new("transfers", r#"{"amount":100}"#)
+///     .key("account-7")
+///     .header("content-type", "application/json");
+/// # drop(event);
+/// ```
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Event {
+    topic: String,
+    key: Option<String>,
+    headers: Vec<(String, String)>,
+    payload: Bytes,
+}
+
+/// Events as columns: one array each, so that all are written by one statement.
+#[derive(Debug, Default)]
+pub(crate) struct EventColumns {
+    pub(crate) ids: Vec<u128>,
+    pub(crate) topics: Vec<String>,
+    pub(crate) keys: Vec<Option<String>>,
+    pub(crate) headers: Vec<String>,
+    pub(crate) payloads: Vec<Bytes>,
+}
+
+// === impl Event ===
+
+impl Event {
+    /// An event for a topic, queue or subject.
+    pub fn new(topic: impl Into<String>, payload: impl Into<Bytes>) -> Self {
+        let (topic, payload) = (topic.into(), payload.into());
+        Self { topic, key: None, headers: Vec::new(), payload }
+    }
+
+    /// Events of one key are published in the order in which they were committed.
+    #[must_use]
+    pub fn key(mut self, key: impl Into<String>) -> Self {
+        self.key = Some(key.into());
+        self
+    }
+
+    /// A header for the message. Of two with the same name the later counts.
+    #[must_use]
+    pub fn header(mut self, name: impl Into<String>, value: impl Into<String>) -> Self {
+        self.headers.push((name.into(), value.into()));
+        self
+    }
+}
+
+// === impl EventColumns ===
+
+impl EventColumns {
+    /// The events of one record, each with an id that is the same whenever it is staged again.
+    pub(crate) fn new(record: RecordId, events: Vec<Event>) -> Self {
+        let mut columns = Self::default();
+        for (place, event) in events.into_iter().enumerate() {
+            let Event { topic, key, headers, payload } = event;
+            columns.ids.push(event_id(record, place as u64));
+            columns.topics.push(topic);
+            columns.keys.push(key);
+            let headers = headers.into_iter().map(|(name, value)| (name, value.into())).collect();
+            columns.headers.push(serde_json::Value::Object(headers).to_string());
+            columns.payloads.push(payload);
+        }
+        columns
+    }
+}
+
+/// A UUID of version 8: the start of a hash over the record and the place.
+fn event_id(record: RecordId, place: u64) -> u128 {
+    let hash = Sha256::new()
+        .chain_update(b"semel event 1")
+        .chain_update(record.as_bytes())
+        .chain_update(place.to_be_bytes())
+        .finalize();
+    let start = hash.iter().take(16).fold(0, |bits, byte| bits << 8 | u128::from(*byte));
+    let variable = !(0xf << 76 | 0b11 << 62);
+    start & variable | 0x8 << 76 | 0b10 << 62
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const RECORD: RecordId = RecordId::from_bytes([7; 32]);
+
+    #[test]
+    fn ids_are_stable_and_tell_events_apart() {
+        let events = || vec![Event::new("t", "a"), Event::new("t", "b")];
+        let (one, two) = (EventColumns::new(RECORD, events()), EventColumns::new(RECORD, events()));
+        assert_eq!(one.ids, two.ids);
+        assert_ne!(one.ids[0], one.ids[1]);
+        let other = EventColumns::new(RecordId::from_bytes([8; 32]), events());
+        assert_ne!(one.ids[0], other.ids[0]);
+        // Published events carry these: a change here would make twins of them.
+        assert_eq!(format!("{:032x}", one.ids[0]), "6cc68167f9aa8c4ea5e1c94a92d29dde");
+    }
+
+    #[test]
+    fn ids_are_uuids() {
+        for place in 0..100 {
+            let text = format!("{:032x}", event_id(RECORD, place));
+            assert_eq!(&text[12..13], "8");
+            assert!(["8", "9", "a", "b"].contains(&&text[16..17]), "{text}");
+        }
+    }
+
+    #[test]
+    fn headers_become_an_object() {
+        let event = Event::new("t", "p").key("k").header("a", "1\"").header("b", "2");
+        let columns = EventColumns::new(RECORD, vec![event]);
+        assert_eq!(columns.headers, [r#"{"a":"1\"","b":"2"}"#]);
+        assert_eq!(columns.keys, [Some("k".to_owned())]);
+    }
+}

@@ -1,0 +1,91 @@
+use std::time::Duration;
+
+use semel_core::{Attempt, Fence, Fingerprint, Owner, RecordId, Settlement, Timestamp};
+
+use super::event::EventColumns;
+use super::session::{Found, Session, Settling};
+use super::{Event, SameTransaction, SessionError, corrupt};
+use crate::row::Damage;
+
+/// The right to work, as long as the transaction lasts.
+///
+/// It writes only through the transaction that it was claimed in: settle it there and commit, or roll
+/// back, and it is as if nothing had happened.
+#[derive(Debug)]
+#[must_use = "settle it before you commit, or the work is not recorded and may be done again"]
+pub struct Permit {
+    same: SameTransaction,
+    id: RecordId,
+    fingerprint: Fingerprint,
+    owner: Owner,
+    fence: Fence,
+    replaces: bool,
+    ttl: Duration,
+    events: Vec<Event>,
+}
+
+// === impl Permit ===
+
+impl Permit {
+    pub(super) fn new(
+        same: &SameTransaction,
+        attempt: &Attempt,
+        ttl: Duration,
+        found: &Found,
+    ) -> Result<Self, Damage> {
+        Ok(Self {
+            same: same.clone(),
+            id: attempt.id(),
+            fingerprint: attempt.fingerprint(),
+            owner: attempt.owner(),
+            fence: found.fence()?,
+            replaces: found.replaces,
+            ttl,
+            events: Vec::new(),
+        })
+    }
+
+    /// The number of this attempt among those that were granted a lease or a permit.
+    pub const fn fence(&self) -> Fence {
+        self.fence
+    }
+
+    /// Has an event written together with the outcome.
+    pub fn stage(&mut self, event: Event) {
+        self.events.push(event);
+    }
+
+    /// Records the outcome and the staged events; then commit. Gives until when the outcome is
+    /// replayed.
+    pub async fn settle<S: Session>(
+        self,
+        session: &mut S,
+        settlement: &Settlement,
+    ) -> Result<Timestamp, SessionError<S::Error>> {
+        let id = self.id;
+        let same = self.same.clone();
+        let settling = self.settling(settlement);
+        let expires = session.settle(same.settle_sql(), &settling).await;
+        let expires = expires.map_err(SessionError::Driver)?;
+        moment(expires).map_err(|damage| corrupt(id, &damage))
+    }
+
+    /// What the server is told.
+    pub(super) fn settling(self, settlement: &Settlement) -> Settling<'_> {
+        Settling {
+            id: self.id,
+            fingerprint: self.fingerprint,
+            owner: self.owner,
+            fence: self.fence,
+            replaces: self.replaces,
+            ttl: self.ttl,
+            settlement,
+            events: EventColumns::new(self.id, self.events),
+        }
+    }
+}
+
+pub(super) fn moment(millis: i64) -> Result<Timestamp, Damage> {
+    let millis = u64::try_from(millis).map_err(|_| Damage::Nonsense("a moment before 1970"))?;
+    Ok(Timestamp::from_millis(millis))
+}

@@ -1,0 +1,177 @@
+use std::fmt;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+
+use semel_core::{Attempt, Fingerprint, Policy, RecordId, Settlement, Timestamp};
+use semel_engine::Answer;
+use tokio::sync::Semaphore;
+use tokio::time::timeout;
+
+use super::once::{BoxError, Database, OnceError, Work, WorkFuture};
+use super::retry::Failure;
+use super::{Permit, Retry, SameTransaction, TransactionClaim, Tx};
+use crate::tls::{self, Connector};
+use crate::{OpenError, Options, schema};
+
+/// Connections for transactions that claim, work and settle. Clones share them.
+#[derive(Clone, Debug)]
+pub struct TransactionPool {
+    same: SameTransaction,
+    shared: Arc<Shared>,
+}
+
+struct Shared {
+    options: Options,
+    connector: Connector,
+    /// One permit per connection that may be in use.
+    places: Arc<Semaphore>,
+    idle: Mutex<Vec<Tx>>,
+    isolation: Isolation,
+}
+
+/// How much of other transactions the work may see.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Isolation {
+    /// What the server's default is, which is usually READ COMMITTED.
+    #[default]
+    Default,
+    /// READ COMMITTED.
+    ReadCommitted,
+    /// REPEATABLE READ: conflicts are tried again.
+    RepeatableRead,
+    /// SERIALIZABLE: conflicts are tried again.
+    Serializable,
+}
+
+/// How long to wait for a connection that others use (I10).
+const PLACE_TIMEOUT: Duration = Duration::from_secs(10);
+
+// === impl TransactionPool ===
+
+impl TransactionPool {
+    /// Connects, and checks that the server can keep what it is given.
+    pub async fn open(options: Options) -> Result<Self, OpenError> {
+        Self::open_with(options, Isolation::Default).await
+    }
+
+    /// The same for transactions of another isolation.
+    pub async fn open_with(options: Options, isolation: Isolation) -> Result<Self, OpenError> {
+        let connector = tls::connector(&options.tls)?;
+        schema::check(&options, &connector).await?;
+        let same = SameTransaction::with_schema(&options.schema);
+        let places = Arc::new(Semaphore::new(options.lanes_max));
+        let shared = Shared { options, connector, places, idle: Mutex::default(), isolation };
+        Ok(Self { same, shared: Arc::new(shared) })
+    }
+
+    /// The same with another rule for failed transactions.
+    #[must_use]
+    pub fn retry(self, retry: Retry) -> Self {
+        Self { same: self.same.retry(retry), shared: self.shared }
+    }
+
+    /// Does a piece of work once; see [`SameTransaction::once`].
+    pub async fn once<W>(
+        &self,
+        id: RecordId,
+        fingerprint: Fingerprint,
+        policy: &Policy,
+        work: W,
+    ) -> Result<Answer, OnceError>
+    where
+        W: for<'w> FnMut(&'w mut Work<'_, Tx>) -> WorkFuture<'w> + Send,
+    {
+        self.same.once(self, id, fingerprint, policy, work).await
+    }
+
+    /// A connection that nobody uses, or a new one. The flag says whether it was used before.
+    async fn take(&self) -> Result<(Tx, bool), BoxError> {
+        let shared = &self.shared;
+        let place = timeout(PLACE_TIMEOUT, shared.places.clone().acquire_owned())
+            .await
+            .map_err(|_| format!("all connections were busy for {PLACE_TIMEOUT:?}"))??;
+        loop {
+            let idle = shared.idle().pop();
+            return match idle {
+                Some(tx) if !tx.is_open() => continue,
+                Some(tx) => Ok((tx.at(place), true)),
+                None => {
+                    let tx = Tx::open(&shared.options, &shared.connector, &self.same).await?;
+                    Ok((tx.at(place), false))
+                }
+            };
+        }
+    }
+
+    fn give_back(&self, tx: Tx) {
+        if tx.is_open() {
+            // First the connection, then its place: whoever gets the place finds it.
+            tx.leave(|tx| self.shared.idle().push(tx));
+        }
+    }
+}
+
+impl Database for TransactionPool {
+    type Tx = Tx;
+
+    async fn begin(
+        &self,
+        same: &SameTransaction,
+        attempt: &Attempt,
+        policy: &Policy,
+    ) -> Result<(Tx, TransactionClaim), BoxError> {
+        loop {
+            let (tx, used_before) = self.take().await?;
+            match tx.begin(self.shared.isolation.begin(), same, attempt, policy).await {
+                Ok(claim) => return Ok((tx, claim)),
+                // It broke while nobody used it: nothing was done on it.
+                Err(error) if used_before && Failure::of(&error) == Failure::Lost => drop(tx),
+                Err(error) => return Err(error),
+            }
+        }
+    }
+
+    async fn commit(
+        &self,
+        tx: Tx,
+        permit: Permit,
+        settlement: &Settlement,
+    ) -> Result<Timestamp, BoxError> {
+        let expires = tx.commit(permit, settlement).await?;
+        self.give_back(tx);
+        Ok(expires)
+    }
+
+    async fn end(&self, tx: Tx, keep: bool) -> Result<(), BoxError> {
+        tx.end(if keep { "COMMIT" } else { "ROLLBACK" }).await?;
+        self.give_back(tx);
+        Ok(())
+    }
+}
+
+// === impl Isolation ===
+
+impl Isolation {
+    const fn begin(self) -> &'static str {
+        match self {
+            Self::Default => "BEGIN",
+            Self::ReadCommitted => "BEGIN ISOLATION LEVEL READ COMMITTED",
+            Self::RepeatableRead => "BEGIN ISOLATION LEVEL REPEATABLE READ",
+            Self::Serializable => "BEGIN ISOLATION LEVEL SERIALIZABLE",
+        }
+    }
+}
+
+// === impl Shared ===
+
+impl Shared {
+    fn idle(&self) -> MutexGuard<'_, Vec<Tx>> {
+        self.idle.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl fmt::Debug for Shared {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Shared").field("options", &self.options).finish_non_exhaustive()
+    }
+}

@@ -1,0 +1,91 @@
+//! What a driver's transaction must be able to do.
+
+use std::error::Error;
+use std::time::Duration;
+
+use bytes::Bytes;
+use semel_core::{Fence, Fingerprint, Owner, RecordId, Settlement, Timestamp};
+
+use super::event::EventColumns;
+use super::permit::moment;
+use crate::row::{self, Damage};
+
+/// A transaction of some driver: two statements, which give one row each.
+///
+/// There is one for `tokio_postgres::Transaction` and, with the feature `sqlx`, one for
+/// `sqlx::PgConnection`, which its transactions stand for.
+pub trait Session: Send {
+    /// The driver's error.
+    type Error: Error + Send + Sync + 'static;
+
+    /// Runs `sql` with `asked` as its five parameters.
+    fn claim(
+        &mut self,
+        sql: &str,
+        asked: &Asked,
+    ) -> impl Future<Output = Result<Found, Self::Error>> + Send;
+
+    /// Runs `sql` with `settling` as its fourteen parameters, and gives the number that comes back.
+    fn settle(
+        &mut self,
+        sql: &str,
+        settling: &Settling<'_>,
+    ) -> impl Future<Output = Result<i64, Self::Error>> + Send;
+}
+
+/// The parameters of a claim.
+#[derive(Debug)]
+pub struct Asked {
+    pub(crate) id: RecordId,
+    pub(crate) fingerprint: Fingerprint,
+    pub(crate) lock: i64,
+    pub(crate) wait_ms: i64,
+    pub(crate) on_abandoned: i16,
+}
+
+/// The answer to a claim, as it comes from the server.
+#[derive(Debug)]
+pub struct Found {
+    pub(crate) verdict: i16,
+    pub(crate) fence: i64,
+    pub(crate) replaces: bool,
+    pub(crate) now_ms: i64,
+    pub(crate) expires: Option<i64>,
+    pub(crate) state: Option<i16>,
+    pub(crate) result: Option<String>,
+    pub(crate) reply: Option<Bytes>,
+}
+
+/// The parameters of a settle.
+#[derive(Debug)]
+pub struct Settling<'a> {
+    pub(crate) id: RecordId,
+    pub(crate) fingerprint: Fingerprint,
+    pub(crate) owner: Owner,
+    pub(crate) fence: Fence,
+    pub(crate) replaces: bool,
+    pub(crate) ttl: Duration,
+    pub(crate) settlement: &'a Settlement,
+    pub(crate) events: EventColumns,
+}
+
+// === impl Found ===
+
+impl Found {
+    pub(crate) fn fence(&self) -> Result<Fence, Damage> {
+        row::fence_of(self.fence)
+    }
+
+    pub(crate) fn now(&self) -> Result<Timestamp, Damage> {
+        moment(self.now_ms)
+    }
+
+    pub(crate) fn expires(&self) -> Result<Timestamp, Damage> {
+        moment(self.expires.ok_or(Damage::Nonsense("an outcome that never expires"))?)
+    }
+
+    pub(crate) fn settlement(self) -> Result<Settlement, Damage> {
+        let state = self.state.ok_or(Damage::Nonsense("an outcome without a state"))?;
+        row::settlement_of(state, self.result.as_deref(), self.reply)
+    }
+}

@@ -1,0 +1,134 @@
+//! Transactions of tokio-postgres.
+
+use tokio_postgres::types::{ToSql, Type};
+use tokio_postgres::{Error, Row, Transaction};
+
+use super::session::{Asked, Found, Session, Settling};
+use crate::row::{self, Hidden, HiddenBytes, OwnerParam, SettlementParams};
+
+type Param<'a> = (&'a (dyn ToSql + Sync), Type);
+
+const CLAIM_TYPES: [Type; 5] = [Type::BYTEA, Type::BYTEA, Type::INT8, Type::INT8, Type::INT2];
+
+const SETTLE_TYPES: [Type; 14] = [
+    Type::BYTEA,
+    Type::BYTEA,
+    Type::UUID,
+    Type::INT8,
+    Type::BOOL,
+    Type::INT8,
+    Type::INT2,
+    Type::TEXT,
+    Type::BYTEA,
+    Type::UUID_ARRAY,
+    Type::TEXT_ARRAY,
+    Type::TEXT_ARRAY,
+    Type::TEXT_ARRAY,
+    Type::BYTEA_ARRAY,
+];
+
+/// Without prepared statements: they would be of no use to the next transaction of a pool, and take
+/// a round trip of their own.
+impl Session for Transaction<'_> {
+    type Error = Error;
+
+    async fn claim(&mut self, sql: &str, asked: &Asked) -> Result<Found, Error> {
+        let values = ClaimValues::new(asked);
+        let params: Vec<Param<'_>> = values.params().into_iter().zip(CLAIM_TYPES).collect();
+        found(&self.query_typed_one(sql, &params).await?)
+    }
+
+    async fn settle(&mut self, sql: &str, settling: &Settling<'_>) -> Result<i64, Error> {
+        let values = SettleValues::new(settling);
+        let params: Vec<Param<'_>> = values.params().into_iter().zip(SETTLE_TYPES).collect();
+        self.query_typed_one(sql, &params).await?.try_get(0)
+    }
+}
+
+/// The columns of a claim's answer.
+pub(super) fn found(row: &Row) -> Result<Found, Error> {
+    let reply: Option<&[u8]> = row.try_get(7)?;
+    Ok(Found {
+        verdict: row.try_get(0)?,
+        fence: row.try_get(1)?,
+        replaces: row.try_get(2)?,
+        now_ms: row.try_get(3)?,
+        expires: row.try_get(4)?,
+        state: row.try_get(5)?,
+        result: row.try_get(6)?,
+        reply: reply.map(bytes::Bytes::copy_from_slice),
+    })
+}
+
+/// The parameters of a claim, in the driver's types.
+pub(super) struct ClaimValues<'a> {
+    id: Hidden<'a>,
+    fingerprint: Hidden<'a>,
+    asked: &'a Asked,
+}
+
+/// The parameters of a settle, in the driver's types.
+pub(super) struct SettleValues<'a> {
+    id: Hidden<'a>,
+    fingerprint: Hidden<'a>,
+    owner: OwnerParam,
+    fence: i64,
+    ttl_ms: i64,
+    outcome: SettlementParams<'a>,
+    events: Vec<OwnerParam>,
+    payloads: Vec<HiddenBytes>,
+    settling: &'a Settling<'a>,
+}
+
+// === impl ClaimValues ===
+
+impl<'a> ClaimValues<'a> {
+    pub(super) fn new(asked: &'a Asked) -> Self {
+        let (id, fingerprint) = (asked.id.as_bytes(), asked.fingerprint.as_bytes());
+        Self { id: Hidden(id), fingerprint: Hidden(fingerprint), asked }
+    }
+
+    pub(super) fn params(&self) -> [&(dyn ToSql + Sync); 5] {
+        let Asked { lock, wait_ms, on_abandoned, .. } = self.asked;
+        [&self.id, &self.fingerprint, lock, wait_ms, on_abandoned]
+    }
+}
+
+// === impl SettleValues ===
+
+impl<'a> SettleValues<'a> {
+    pub(super) fn new(settling: &'a Settling<'a>) -> Self {
+        let events = &settling.events;
+        Self {
+            id: Hidden(settling.id.as_bytes()),
+            fingerprint: Hidden(settling.fingerprint.as_bytes()),
+            owner: OwnerParam(settling.owner),
+            fence: row::fence_param(settling.fence),
+            ttl_ms: row::millis(settling.ttl),
+            outcome: SettlementParams::new(settling.settlement),
+            events: events.ids.iter().map(|id| OwnerParam::from_bits(*id)).collect(),
+            payloads: events.payloads.iter().cloned().map(HiddenBytes).collect(),
+            settling,
+        }
+    }
+
+    pub(super) fn params(&self) -> [&(dyn ToSql + Sync); 14] {
+        let Settling { replaces, events, .. } = self.settling;
+        [
+            &self.id,
+            &self.fingerprint,
+            &self.owner,
+            &self.fence,
+            replaces,
+            &self.ttl_ms,
+            &self.outcome.state,
+            &self.outcome.result,
+            &self.outcome.reply,
+            &self.events,
+            &events.topics,
+            &events.keys,
+            &events.headers,
+            &self.payloads,
+        ]
+    }
+}

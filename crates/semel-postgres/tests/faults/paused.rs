@@ -1,0 +1,109 @@
+//! Servers and sessions that stand still.
+
+use std::time::Duration;
+
+use semel_core::{
+    Attempt, Claim, Fingerprint, Lease, Owner, Policy, RecordId, Refusal, Reply, Settlement,
+};
+use semel_postgres::{PostgresStore, migrate};
+use semel_store::{Settled, Store};
+use semel_testserver::Postgres;
+
+use crate::load::is_unsure;
+use crate::support::options;
+
+fn attempt(owner: u128) -> Attempt {
+    let id = RecordId::from_bytes([7; 32]);
+    Attempt::new(id, Fingerprint::new([("body", "x")]), Owner::from_u128(owner))
+}
+
+async fn lease(store: &PostgresStore, owner: u128, policy: &Policy) -> Lease {
+    // It may have to be waited for: until the lease of another has run out.
+    for _ in 0..3_000 {
+        match store.claim(&attempt(owner), policy).await.expect("a claim") {
+            Claim::Execute(lease) => return lease,
+            Claim::InFlight { .. } => tokio::time::sleep(Duration::from_millis(10)).await,
+            other => panic!("{other:?}"),
+        }
+    }
+    panic!("the lease of another never ran out");
+}
+
+fn outcome(text: &'static str) -> Settlement {
+    Settlement::Completed(Reply::new(text))
+}
+
+/// The session of a holder stops with its settle in its hands, for longer than the lease. Somebody
+/// takes over. When the session goes on, the late settle reaches the record after all, and the fence
+/// refuses it (trap 1).
+#[tokio::test(flavor = "multi_thread")]
+async fn a_session_is_paused_past_the_lease() {
+    let server = Postgres::start().expect("a server");
+    let url = server.url();
+    migrate(&options(&url)).await.expect("a schema");
+    let slow_url = format!("{url}?application_name=slow&pool_max=1");
+    let slow = options(&slow_url).verb_timeout(Duration::from_secs(1)).open().await.unwrap();
+    let fast = options(&url).open().await.expect("a store");
+    let policy = Policy::builder().lease(Duration::from_millis(500)).build().expect("a policy");
+
+    let late = lease(&slow, 1, &policy).await;
+    let pid = "SELECT pid FROM pg_stat_activity WHERE application_name = 'slow'";
+    let pid: i32 = server.psql(pid).expect("a session").trim().parse().expect("one session");
+    server.pause_process(pid).expect("it pauses");
+    // Sent, and never answered.
+    let settled = slow.settle(&late, outcome("late")).await;
+    assert!(is_unsure(&settled), "{settled:?}");
+
+    let successor = lease(&fast, 2, &policy).await;
+    assert_eq!(successor.fence().get(), 2);
+    server.resume_process(pid).expect("it goes on");
+    // Wait until the paused session has done what it was told, and found its client gone.
+    let gone = format!("SELECT count(*) FROM pg_stat_activity WHERE pid = {pid}");
+    while server.psql(&gone).expect("an answer").trim() != "0" {
+        tokio::time::sleep(Duration::from_millis(10)).await;
+    }
+    let settled = fast.settle(&successor, outcome("successor")).await.expect("an answer");
+    assert_eq!(settled, Settled::Recorded);
+    // The late holder asks again and gets the outcome that counts (I4).
+    let settled = slow.settle(&late, outcome("late")).await.expect("an answer");
+    let Settled::Refused(Refusal::Settled { settlement, .. }) = settled else {
+        panic!("{settled:?}");
+    };
+    assert_eq!(settlement, outcome("successor"));
+}
+
+/// The whole server stops answering: verbs end in time, and when it goes on, so does the store, on
+/// the same or on new connections.
+#[tokio::test(flavor = "multi_thread")]
+async fn the_server_is_paused_and_resumed() {
+    let server = Postgres::start().expect("a server");
+    let url = server.url();
+    migrate(&options(&url)).await.expect("a schema");
+    let store = options(&url).verb_timeout(Duration::from_millis(300)).open().await.unwrap();
+    let lease = lease(&store, 1, &Policy::default()).await;
+    for round in 0..3 {
+        server.pause().expect("it pauses");
+        let claim = store.claim(&attempt(2), &Policy::default()).await;
+        assert!(claim.is_err_and(|error| error.is_passing()), "round {round}");
+        // Whoever gives up earlier leaves no connection behind on which others would wait.
+        let given_up = tokio::time::timeout(Duration::from_millis(20), store.health()).await;
+        assert!(given_up.is_err() || given_up.is_ok_and(|health| health.is_err()));
+        server.resume().expect("it goes on");
+        let mut answers = 0;
+        while answers == 0 {
+            match store.claim(&attempt(2), &Policy::default()).await {
+                Ok(claim) => {
+                    assert!(matches!(claim, Claim::InFlight { .. }), "{claim:?}");
+                    answers += 1;
+                }
+                Err(error) => assert!(error.is_passing(), "{error:?}"),
+            }
+        }
+    }
+    // It may be unsure once more, on a connection that was cut.
+    let mut settled = store.settle(&lease, outcome("done")).await;
+    while is_unsure(&settled) {
+        settled = store.settle(&lease, outcome("done")).await;
+    }
+    assert_eq!(settled.expect("an answer"), Settled::Recorded);
+}

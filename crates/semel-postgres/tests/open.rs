@@ -1,0 +1,279 @@
+//! What keeps a store from being opened, and how the schema comes about.
+
+mod support;
+
+use std::path::Path;
+use std::time::Duration;
+
+use semel_core::{Attempt, Claim, Fingerprint, Owner, Policy, RecordId, Reply, Settlement};
+use semel_postgres::{Migrated, OpenError, Options, migrate};
+use semel_store::{Store, StoreError};
+use semel_testserver::Postgres;
+
+use support::{connect, fresh_url, options, schema_of};
+
+/// Why a store at this address does not open.
+async fn refusal(options: Options) -> OpenError {
+    options.open().await.map(drop).expect_err("it opened")
+}
+
+fn attempt(number: u8) -> Attempt {
+    let id = RecordId::from_bytes([number; 32]);
+    Attempt::new(id, Fingerprint::new([("body", "x")]), Owner::from_u128(number.into()))
+}
+
+/// Settles one record, to be found again later.
+async fn record_one(store: &impl Store, number: u8) {
+    let claim = store.claim(&attempt(number), &Policy::default()).await.expect("a claim");
+    let Claim::Execute(lease) = claim else { panic!("{claim:?}") };
+    let settlement = Settlement::Completed(Reply::new("kept"));
+    store.settle(&lease, settlement).await.expect("a settle");
+}
+
+async fn assert_kept(store: &impl Store, number: u8) {
+    let claim = store.claim(&attempt(number), &Policy::default()).await.expect("a claim");
+    assert!(matches!(claim, Claim::Replay { .. }), "{claim:?}");
+}
+
+#[tokio::test]
+async fn a_missing_schema_names_the_command() {
+    let url = fresh_url();
+    let error = refusal(options(&url)).await;
+    assert!(matches!(error, OpenError::SchemaMissing { .. }), "{error:?}");
+    assert!(error.to_string().contains("semel migrate"), "{error}");
+}
+
+#[tokio::test]
+async fn migrating_twice_changes_nothing() {
+    let url = fresh_url();
+    let Migrated { from, to } = migrate(&options(&url)).await.expect("a schema");
+    assert!(from == 0 && to > 0, "{from} {to}");
+    let store = options(&url).open().await.expect("a store");
+    record_one(&store, 1).await;
+    assert_eq!(migrate(&options(&url)).await.expect("no change"), Migrated { from: to, to });
+    assert_kept(&store, 1).await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn many_nodes_may_migrate_at_once() {
+    let url = fresh_url();
+    let mut nodes = tokio::task::JoinSet::new();
+    for _ in 0..8 {
+        let url = url.clone();
+        nodes.spawn(async move { migrate(&options(&url)).await.expect("a schema") });
+    }
+    let done = nodes.join_all().await;
+    assert_eq!(done.iter().filter(|migrated| migrated.from == 0).count(), 1, "{done:?}");
+    assert!(options(&url).open().await.is_ok());
+}
+
+/// As a fleet would be updated: the records of the old version are there in the new one.
+#[tokio::test]
+async fn an_older_schema_is_upgraded_and_keeps_its_records() {
+    let url = fresh_url();
+    let latest = migrate(&options(&url)).await.expect("a schema").to;
+    record_one(&options(&url).open().await.expect("a store"), 2).await;
+    let schema = schema_of(&url);
+    let back = format!(
+        "DROP TABLE {schema}.outbox;
+         DROP FUNCTION {schema}.claim_in_transaction, {schema}.settle_in_transaction;
+         DELETE FROM {schema}.migration WHERE version > 1"
+    );
+    connect(&url).await.batch_execute(&back).await.expect("an older schema");
+    let error = refusal(options(&url)).await;
+    assert!(matches!(error, OpenError::SchemaOld { found: 1, .. }), "{error:?}");
+    assert!(error.to_string().contains("semel migrate"), "{error}");
+    let migrated = migrate(&options(&url)).await.expect("an upgrade");
+    assert_eq!(migrated, Migrated { from: 1, to: latest });
+    assert_kept(&options(&url).open().await.expect("a store"), 2).await;
+}
+
+#[tokio::test]
+async fn a_newer_schema_is_used_as_far_as_it_allows() {
+    let url = fresh_url();
+    let latest = migrate(&options(&url)).await.expect("a schema").to;
+    let note = |needs| {
+        format!(
+            "INSERT INTO {}.migration (version, name, needs) VALUES (99, 'later', {needs})
+             ON CONFLICT (version) DO UPDATE SET needs = excluded.needs",
+            schema_of(&url)
+        )
+    };
+    let session = connect(&url).await;
+    session.batch_execute(&note(latest)).await.expect("a note");
+    assert!(options(&url).open().await.is_ok());
+    session.batch_execute(&note(99)).await.expect("a note");
+    for error in [refusal(options(&url)).await, migrate(&options(&url)).await.expect_err("newer")] {
+        assert!(matches!(error, OpenError::SchemaNewer { found: 99, .. }), "{error:?}");
+    }
+}
+
+#[tokio::test]
+async fn an_unlogged_table_is_refused() {
+    let url = fresh_url();
+    migrate(&options(&url)).await.expect("a schema");
+    let sql = format!("ALTER TABLE {}.record SET UNLOGGED", schema_of(&url));
+    connect(&url).await.batch_execute(&sql).await.expect("an unlogged table");
+    let error = refusal(options(&url)).await;
+    assert!(matches!(error, OpenError::NotDurable { .. }), "{error:?}");
+    assert!(error.to_string().contains("SET LOGGED"), "{error}");
+}
+
+#[tokio::test]
+async fn a_server_without_fsync_is_refused() {
+    let server = Postgres::options().setting("fsync", "off").start().expect("a server");
+    let open = Options::from_url(&server.url()).expect("an address");
+    migrate(&open).await.expect("a schema");
+    let error = refusal(open).await;
+    assert!(matches!(error, OpenError::NotDurable { .. }), "{error:?}");
+    assert!(error.to_string().contains("fsync"), "{error}");
+}
+
+#[tokio::test]
+async fn who_is_not_let_in_is_told_why() {
+    let server = Postgres::shared();
+    let secret = server.password();
+    let base = server.url();
+    for (url, said) in [
+        (base.replace(secret, "hunter2"), "password authentication failed"),
+        (base.replace("semel:", "nobody:"), "password authentication failed"),
+        (format!("{base}_elsewhere"), "does not exist"),
+    ] {
+        let error = refusal(Options::from_url(&url).expect("an address")).await;
+        let text = error.to_string();
+        assert!(matches!(error, OpenError::Refused { .. }), "{error:?}");
+        assert!(text.contains(said) && text.contains("PGPASSWORD"), "{text}");
+        assert!(!text.contains(secret) && !text.contains("hunter2"), "{text}");
+    }
+}
+
+#[tokio::test]
+async fn an_address_where_nobody_listens() {
+    let port = std::net::TcpListener::bind("127.0.0.1:0").expect("a port").local_addr().unwrap();
+    let url = format!("postgres://u@{port}/d");
+    let error = refusal(Options::from_url(&url).expect("an address")).await;
+    assert!(matches!(error, OpenError::Unreachable { .. }), "{error:?}");
+}
+
+/// Somebody accepts the connection and says nothing.
+#[tokio::test]
+async fn a_server_that_does_not_speak() {
+    let listener = std::net::TcpListener::bind("127.0.0.1:0").expect("a port");
+    let url = format!("postgres://u@{}/d?connect_timeout=1", listener.local_addr().unwrap());
+    let error = refusal(Options::from_url(&url).expect("an address")).await;
+    assert!(matches!(error, OpenError::Unreachable { .. }), "{error:?}");
+    assert!(error.to_string().contains("no answer within 1s"), "{error}");
+}
+
+#[tokio::test]
+async fn a_server_without_a_connection_left() {
+    let server = Postgres::options()
+        .setting("max_connections", "5")
+        .setting("superuser_reserved_connections", "0")
+        .setting("max_wal_senders", "0")
+        .start()
+        .expect("a server");
+    let url = server.url();
+    migrate(&options(&url)).await.expect("a schema");
+    let store = options(&url).open().await.expect("a store");
+    let mut others = Vec::new();
+    while let Ok((client, connection)) = tokio_postgres::connect(&url, tokio_postgres::NoTls).await
+    {
+        tokio::spawn(connection);
+        others.push(client);
+    }
+    let error = refusal(options(&url)).await;
+    assert!(matches!(error, OpenError::TooManyConnections { .. }), "{error:?}");
+    // What has a connection goes on with that one, however many ask at once.
+    let mut tasks = tokio::task::JoinSet::new();
+    for number in 0..50 {
+        let store = store.clone();
+        tasks.spawn(async move { record_one(&store, number).await });
+    }
+    tasks.join_all().await;
+    drop(others);
+}
+
+#[tokio::test]
+async fn tls_is_verified_when_asked_for() {
+    let server = Postgres::options().tls().start().expect("a server with TLS");
+    let certificate = server.certificate().expect("a certificate").display().to_string();
+    let with = |query: &str| {
+        let url = format!("{}?{query}", server.url());
+        Options::from_url(&url).expect("an address").sweep_every(None)
+    };
+    migrate(&with("sslmode=require")).await.expect("a schema");
+    for accepted in [
+        "sslmode=prefer",
+        "sslmode=require",
+        &format!("sslmode=verify-full&sslrootcert={certificate}"),
+    ] {
+        let store = with(accepted).open().await.unwrap_or_else(|e| panic!("{accepted}: {e}"));
+        store.health().await.expect("an answer");
+        let encrypted = server
+            .psql("SELECT count(*) FROM pg_stat_ssl JOIN pg_stat_activity USING (pid) WHERE ssl AND application_name = 'semel'")
+            .expect("an answer");
+        assert_ne!(encrypted.trim(), "0", "{accepted}");
+    }
+    // The system's authorities have not signed it.
+    let error = refusal(with("sslmode=verify-full")).await;
+    assert!(matches!(error, OpenError::Tls { .. }), "{error:?}");
+    // A server without TLS is not spoken to in the clear by who wants TLS.
+    let plain = format!("{}?sslmode=require", Postgres::shared().url());
+    let error = refusal(Options::from_url(&plain).expect("an address")).await;
+    assert!(matches!(error, OpenError::Tls { .. }), "{error:?}");
+}
+
+/// The name in the certificate is looked at, too.
+#[tokio::test]
+async fn tls_for_another_name_is_refused() {
+    let server = Postgres::options().tls().start().expect("a server with TLS");
+    let certificate = server.certificate().expect("a certificate").display().to_string();
+    // Another name for this machine than those in the certificate.
+    let url = server.url().replace("127.0.0.1", "127.0.0.2");
+    let url = format!("{url}?sslmode=verify-full&sslrootcert={certificate}");
+    let error = refusal(Options::from_url(&url).expect("an address")).await;
+    assert!(matches!(error, OpenError::Tls { .. } | OpenError::Unreachable { .. }), "{error:?}");
+}
+
+#[tokio::test]
+async fn a_read_only_server_is_refused_and_noticed_later() {
+    let server = Postgres::start().expect("a server");
+    let url = server.url();
+    migrate(&options(&url)).await.expect("a schema");
+    let store = options(&url).open().await.expect("a store");
+    record_one(&store, 1).await;
+    // A standby: what a failover makes of a primary that comes back.
+    let data = server.psql("SHOW data_directory").expect("a directory");
+    server.stop_fast().expect("it stops");
+    std::fs::write(Path::new(data.trim()).join("standby.signal"), "").expect("a standby");
+    server.start_again().expect("it starts");
+    let error = refusal(options(&url)).await;
+    assert!(matches!(error, OpenError::ReadOnly { .. }), "{error:?}");
+    let error = store.health().await.expect_err("read-only");
+    assert!(matches!(error, StoreError::Unavailable { .. }), "{error:?}");
+    // What was recorded is still replayed; what would write is refused, and surely not done.
+    assert_kept(&store, 1).await;
+    let error = store.claim(&attempt(2), &Policy::default()).await.expect_err("read-only");
+    assert!(matches!(error, StoreError::Unavailable { .. }), "{error:?}");
+    assert!(error.to_string().contains("read-only"), "{error}");
+    server.psql("SELECT pg_promote()").expect("a primary again");
+    record_one(&store, 2).await;
+}
+
+#[tokio::test]
+async fn what_is_slow_is_given_up() {
+    let url = fresh_url();
+    migrate(&options(&url)).await.expect("a schema");
+    let store =
+        options(&url).verb_timeout(Duration::from_millis(500)).open().await.expect("a store");
+    record_one(&store, 1).await;
+    let session = connect(&url).await;
+    let schema = schema_of(&url);
+    session.batch_execute(&format!("BEGIN; LOCK TABLE {schema}.record")).await.expect("a lock");
+    // The server says itself that it gave up: nothing happened.
+    let error = store.claim(&attempt(2), &Policy::default()).await.expect_err("locked");
+    assert!(matches!(error, StoreError::Unavailable { .. }), "{error:?}");
+    session.batch_execute("ROLLBACK").await.expect("no lock");
+    record_one(&store, 2).await;
+}
