@@ -53,7 +53,8 @@ pub(crate) fn run(arguments: &Arguments) -> anyhow::Result<()> {
     let runtime =
         tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_all().build()?;
     runtime.block_on(async {
-        let server = Postgres::start()?;
+        // Its defaults, but for the number of connections: three subjects have some open.
+        let server = Postgres::options().setting("max_connections", "300").start()?;
         println!("{}", server.psql("SELECT version()")?.trim());
         let options = Options::from_url(&server.url())?.sweep_every(None);
         migrate(&options).await?;

@@ -18,7 +18,7 @@ pub(super) async fn run(bench: &Bench<'_>) -> anyhow::Result<Line> {
     let before = deadlocks(bench)?;
     // Short lives, so that records are abandoned, taken over, expired and swept all the time.
     let policy = Policy::builder()
-        .lease(Duration::from_millis(5))
+        .lease(Duration::from_millis(10))
         .ttl(Duration::from_millis(50))
         .on_abandoned(OnAbandoned::Reexecute)
         .build()?;

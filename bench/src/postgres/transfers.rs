@@ -25,12 +25,12 @@ CREATE TABLE own_outbox (id bigint GENERATED ALWAYS AS IDENTITY PRIMARY KEY, top
 INSERT INTO account SELECT n, 1000000000 FROM generate_series(1, 10000) n";
 
 const LOCK: &str = "SELECT id, balance FROM account WHERE id IN ($1, $2) ORDER BY id FOR UPDATE";
-const MOVE: &str = "UPDATE account SET balance = balance + CASE id WHEN $1 THEN -$3 ELSE $3 END
+const MOVE: &str = "UPDATE account SET balance = balance + CASE id WHEN $1 THEN -$3::bigint ELSE $3 END
                     WHERE id IN ($1, $2)";
 const TRANSFER: &str = "WITH made AS (
         INSERT INTO transfer (key, source, target, amount) VALUES ($1, $2, $3, $4) RETURNING id)
     INSERT INTO entry SELECT made.id, e.account, e.amount
-    FROM made, (VALUES ($2, -$4), ($3, $4)) AS e (account, amount)";
+    FROM made, (VALUES ($2, -$4::bigint), ($3, $4)) AS e (account, amount)";
 const OUTBOX: &str = "INSERT INTO own_outbox (topic, payload) VALUES ($1, $2)";
 
 /// One transfer: who, to whom, and its key.

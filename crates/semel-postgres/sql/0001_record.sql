@@ -26,7 +26,7 @@ CREATE TABLE {schema}.record (
 ) WITH (
     -- A record is written small (its claim) and grows once (its settle). Room in its page lets the
     -- settle stay there, which spares both indexes (a HOT update).
-    fillfactor = 30,
+    fillfactor = 40,
     -- The default waits for a fifth of the table to be dead, which is a day's worth of records.
     autovacuum_vacuum_scale_factor = 0.02,
     autovacuum_vacuum_threshold = 10000
