@@ -3,43 +3,35 @@
 use std::sync::Arc;
 use std::time::{Duration, SystemTime};
 
-use http::header::{self, HeaderMap, HeaderValue};
+use http::header::{HeaderMap, HeaderValue};
 use http::{Response, StatusCode, Version};
-use semel_core::{InFlight, RecordId, Reply, Settlement, Timestamp};
+use semel_core::{InFlight, RecordId, Settlement, Timestamp};
 use semel_engine::{Answer, EngineError, Stored};
 use tokio::sync::oneshot;
 use tokio::time::Instant;
 
 use super::ResponseBody;
-use super::body::Read;
 use super::execute::Live;
-use super::protect::{close, refused_by_engine};
+use super::protect::refused_by_engine;
+use super::recorded::{self, NoReplay};
+use super::refused::close;
 use super::room::Room;
 use crate::headers;
 use crate::observe::Decided;
 use crate::policy::RoutePolicy;
 use crate::problem::{Code, Problem};
 use crate::routes::Route;
-use crate::stored_reply::{PackedReply, StoredBody, StoredReply, StoredReplyError};
 
 /// When to come again: executions rarely take longer, and their end cannot be foretold.
 const RETRY_AFTER_S: u32 = 1;
 
 /// Where an answer goes to.
 pub(crate) struct Answered<'a> {
-    pub(crate) route: Arc<Route>,
+    pub(crate) route: &'a Route,
     pub(crate) id: RecordId,
     pub(crate) began: Instant,
     pub(crate) version: Version,
     pub(crate) room: &'a Arc<Room>,
-}
-
-/// Why a stored reply is not given.
-#[derive(Debug, PartialEq, Eq)]
-enum NoReplay {
-    Unreadable(StoredReplyError),
-    /// Too much is held for others.
-    NoRoom,
 }
 
 // === impl Answered ===
@@ -57,21 +49,30 @@ impl Answered<'_> {
         let live = match live.map(|live| live.response).transpose() {
             Ok(live) => live,
             // The service itself failed: its caller gets that, unless another outcome counts (I4).
-            Err(error) if own(&answer) => {
+            Err(error) if answer.as_ref().is_ok_and(is_own) => {
                 self.route.decided(Decided::Failed, Some(self.id), 0);
                 return Err(error);
             }
             Err(_) => None,
         };
-        let (decided, response) = match answer {
+        let told = match answer {
             Ok(answer) => self.answered(answer, live),
             Err(error) => self.refused(&error),
         };
-        self.route.decided(decided, Some(self.id), response.status().as_u16());
-        Ok(response)
+        Ok(self.told(told))
     }
 
-    fn answered<R>(
+    /// Counts and logs what the client is told.
+    pub(crate) fn told<R>(
+        &self,
+        (decided, response): (Decided, Response<ResponseBody<R>>),
+    ) -> Response<ResponseBody<R>> {
+        self.route.decided(decided, Some(self.id), response.status().as_u16());
+        response
+    }
+
+    /// What the client is told. `live` has what this attempt's own execution gave.
+    pub(crate) fn answered<R>(
         &self,
         answer: Answer,
         live: Option<Response<ResponseBody<R>>>,
@@ -112,7 +113,7 @@ impl Answered<'_> {
         }
     }
 
-    fn refused<R>(&self, error: &EngineError) -> (Decided, Response<ResponseBody<R>>) {
+    pub(crate) fn refused<R>(&self, error: &EngineError) -> (Decided, Response<ResponseBody<R>>) {
         let (decided, problem) = refused_by_engine(error);
         let mut response = problem.into_response();
         if matches!(error, EngineError::ShuttingDown) {
@@ -127,9 +128,9 @@ impl Answered<'_> {
         settlement: &Settlement,
         expires: Timestamp,
     ) -> (Decided, Response<ResponseBody<R>>) {
-        let stored = settlement.reply().map(|reply| stored(reply, self.room)).transpose();
-        let mut response = match stored {
-            Ok(stored) => stored.unwrap_or_else(abandoned),
+        let reply = settlement.reply().map(|reply| recorded::replay(reply, self.room)).transpose();
+        let mut response = match reply {
+            Ok(response) => response.unwrap_or_else(abandoned),
             Err(why) => return self.not_replayed(&why),
         };
         let headers = response.headers_mut();
@@ -141,7 +142,7 @@ impl Answered<'_> {
     }
 
     /// The work was done: it is not executed again, whatever keeps its reply from being given.
-    fn not_replayed<R>(&self, why: &NoReplay) -> (Decided, Response<ResponseBody<R>>) {
+    pub(crate) fn not_replayed<R>(&self, why: &NoReplay) -> (Decided, Response<ResponseBody<R>>) {
         match why {
             NoReplay::Unreadable(error) => {
                 let record = self.id.prefix();
@@ -154,49 +155,15 @@ impl Answered<'_> {
     }
 }
 
-// === impl NoReplay ===
-
-impl From<StoredReplyError> for NoReplay {
-    fn from(error: StoredReplyError) -> Self {
-        Self::Unreadable(error)
-    }
-}
-
 /// Is it the outcome of this attempt's own execution?
-fn own(answer: &Result<Answer, EngineError>) -> bool {
+pub(crate) const fn is_own(answer: &Answer) -> bool {
     matches!(
         answer,
-        Ok(Answer::Executed { .. }
+        Answer::Executed { .. }
             | Answer::Released { .. }
             | Answer::Bypassed { .. }
-            | Answer::Unknown { reply: Some(_) })
+            | Answer::Unknown { reply: Some(_) }
     )
-}
-
-/// A stored reply, as a response.
-fn stored<R>(reply: &Reply, room: &Arc<Room>) -> Result<Response<ResponseBody<R>>, NoReplay> {
-    let packed = PackedReply::decode(reply.bytes())?;
-    let mut read = Read::within(room);
-    // Before it is unpacked: a small record can make a large body.
-    if !read.take_room(packed.body.len()) {
-        return Err(NoReplay::NoRoom);
-    }
-    let StoredReply { status, mut headers, body, trailers } = packed.unpack()?;
-    match body {
-        StoredBody::Kept(body) => read.push(body),
-        StoredBody::Omitted => {
-            // The length was that of the body which is not there.
-            headers.remove(header::CONTENT_LENGTH);
-            headers.insert(headers::BODY, headers::OMITTED);
-        }
-    }
-    if !trailers.is_empty() {
-        read.end(trailers);
-    }
-    let mut response = Response::new(ResponseBody::read(read));
-    *response.status_mut() = status;
-    *response.headers_mut() = headers;
-    Ok(response)
 }
 
 /// Says until when a retry is replayed.
@@ -249,54 +216,4 @@ fn abandoned<R>() -> Response<ResponseBody<R>> {
 fn interrupted<R>() -> Response<ResponseBody<R>> {
     let detail = "the execution ended without a reply; it may or may not have taken effect";
     Problem::new(Code::ExecutionInterrupted, detail).into_response()
-}
-
-#[cfg(test)]
-mod tests {
-    use bytes::Bytes;
-    use http_body_util::{BodyExt as _, Full};
-
-    use super::*;
-
-    /// The response that is made of a stored reply.
-    fn replay(
-        bytes: Bytes,
-        room: &Arc<Room>,
-    ) -> Result<Response<ResponseBody<Full<Bytes>>>, NoReplay> {
-        stored(&Reply::new(bytes), room)
-    }
-
-    fn encoded(body: Vec<u8>) -> Bytes {
-        let (headers, body) = (HeaderMap::new(), StoredBody::Kept(body.into()));
-        StoredReply::new(StatusCode::OK, headers, body, HeaderMap::new(), false).encode()
-    }
-
-    #[tokio::test]
-    async fn a_replay_takes_the_room_of_its_body_until_that_is_sent() {
-        let noise: Vec<u8> =
-            (0..2_000_u32).flat_map(|n| n.wrapping_mul(2_654_435_761).to_be_bytes()).collect();
-        for body in [vec![b'a'; 8_000], noise] {
-            let room = Room::new(8_000);
-            let bytes = encoded(body.clone());
-            let mut response = replay(bytes.clone(), &room).unwrap();
-            assert_eq!(room.taken(), 8_000);
-            assert_eq!(replay(bytes.clone(), &room).unwrap_err(), NoReplay::NoRoom);
-            let sent = response.body_mut().frame().await.unwrap().unwrap().into_data().unwrap();
-            drop(response);
-            assert_eq!((&sent[..], room.taken()), (&body[..], 8_000));
-            drop(sent);
-            assert!(room.taken() == 0 && replay(bytes, &room).is_ok());
-        }
-    }
-
-    /// A block that cannot be unpacked shows whether that was tried.
-    #[test]
-    fn a_replay_is_not_unpacked_before_there_is_room() {
-        let mut bytes = encoded(vec![b'a'; 100_000]).to_vec();
-        bytes.pop();
-        let bytes = Bytes::from(bytes);
-        assert_eq!(replay(bytes.clone(), &Room::new(99_999)).unwrap_err(), NoReplay::NoRoom);
-        let error = replay(bytes, &Room::new(100_000)).unwrap_err();
-        assert!(matches!(error, NoReplay::Unreadable(_)), "{error:?}");
-    }
 }

@@ -5,6 +5,7 @@ use std::task::{Context, Poll};
 use bytes::Bytes;
 use http::HeaderMap;
 use http_body::{Body, Frame, SizeHint};
+use http_body_util::Full;
 use pin_project_lite::pin_project;
 
 use super::pieces::Pieces;
@@ -31,6 +32,9 @@ pin_project! {
         tap: Option<Box<Tap>>,
     }
 }
+
+/// The body of a response that is in memory as a whole.
+pub type ReplyBody = ResponseBody<Full<Bytes>>;
 
 pin_project! {
     /// What has not been read of a body.
@@ -307,7 +311,7 @@ impl<B> From<Bytes> for ResponseBody<B> {
 mod tests {
     use std::sync::mpsc;
 
-    use http_body_util::{BodyExt as _, Full};
+    use http_body_util::BodyExt as _;
 
     use super::*;
 

@@ -11,7 +11,7 @@ pub(crate) type Boxed<R, E> =
     Pin<Box<dyn Future<Output = Result<Response<ResponseBody<R>>, E>> + Send>>;
 
 pin_project! {
-    /// The future of [`Semel`](super::Semel).
+    /// The future of [`Semel`](super::Semel) and [`KeyedService`](super::KeyedService).
     pub struct ResponseFuture<F, R, E> {
         #[pin]
         way: Way<F, R, E>,

@@ -1,18 +1,26 @@
-//! The tower layer.
+//! The tower layers: [`SemelLayer`], under which the engine claims, and [`KeyedLayer`], under which
+//! the handler does.
 
+mod admit;
 mod answer;
+mod arrival;
 mod body;
 mod execute;
 mod future;
+mod keep;
+mod keyed;
 mod pieces;
 mod protect;
 mod reading;
+mod recorded;
+mod refused;
 mod room;
 mod shadow;
 
-pub use body::{RequestBody, ResponseBody};
-pub use execute::OutcomeKind;
+pub use body::{ReplyBody, RequestBody, ResponseBody};
 pub use future::ResponseFuture;
+pub use keep::OutcomeKind;
+pub use keyed::{Keyed, KeyedLayer, KeyedService};
 pub use reading::TimedOut;
 
 use std::error::Error;
@@ -27,10 +35,10 @@ use semel_store::Store;
 use tower_layer::Layer;
 use tower_service::Service;
 
+use self::admit::Admission;
+use self::arrival::{Arrived, arrive};
 use self::room::Room;
-use crate::extract::{key_in_headers, looks_into_body};
-use crate::headers;
-use crate::policy::{Mode, Need};
+use crate::policy::Mode;
 use crate::routes::{Route, Routes};
 
 /// Protects the services it is put around.
@@ -101,12 +109,8 @@ pub struct MatchedRoute(pub Arc<Route>);
 pub(crate) struct Shared<S> {
     engine: Engine<S>,
     routes: Routes,
-    namespace: Box<str>,
-    room: Arc<Room>,
+    admission: Admission,
 }
-
-/// How much of bodies is held by default.
-const BUFFERED_MAX: u64 = 256 << 20;
 
 /// Any error that a body may have.
 pub(crate) type BoxError = Box<dyn Error + Send + Sync>;
@@ -116,14 +120,13 @@ pub(crate) type BoxError = Box<dyn Error + Send + Sync>;
 impl<S: Store> SemelLayer<S> {
     /// A layer over an engine, for these routes.
     pub fn new(engine: Engine<S>, routes: Routes) -> Self {
-        let room = Room::new(BUFFERED_MAX);
-        Self { shared: Arc::new(Shared { engine, routes, namespace: "http".into(), room }) }
+        Self { shared: Arc::new(Shared { engine, routes, admission: Admission::default() }) }
     }
 
     /// The same with a namespace of its own: applications that share a store do not share records.
     #[must_use]
     pub fn namespace(self, namespace: &str) -> Self {
-        self.with(|shared| shared.namespace = namespace.into())
+        self.with(|admission| admission.namespace = namespace.into())
     }
 
     /// The same holding at most so many bytes of bodies at once, over all requests: 256 MiB unless
@@ -135,16 +138,14 @@ impl<S: Store> SemelLayer<S> {
     /// request should be copied.
     #[must_use]
     pub fn max_buffered(self, bytes: u64) -> Self {
-        self.with(|shared| shared.room = Room::new(bytes))
+        self.with(|admission| admission.room = Room::new(bytes))
     }
 
-    fn with(self, change: impl FnOnce(&mut Shared<S>)) -> Self {
-        let Shared { engine, routes, namespace, room } = &*self.shared;
-        let (engine, routes) = (engine.clone(), routes.clone());
-        let mut shared =
-            Shared { engine, routes, namespace: namespace.clone(), room: room.clone() };
-        change(&mut shared);
-        Self { shared: Arc::new(shared) }
+    fn with(self, change: impl FnOnce(&mut Admission)) -> Self {
+        let Shared { engine, routes, admission } = &*self.shared;
+        let (engine, routes, mut admission) = (engine.clone(), routes.clone(), admission.clone());
+        change(&mut admission);
+        Self { shared: Arc::new(Shared { engine, routes, admission }) }
     }
 }
 
@@ -189,37 +190,24 @@ where
         self.inner.poll_ready(context)
     }
 
-    fn call(&mut self, mut request: Request<B>) -> Self::Future {
-        // Only an execution has a fence: a client must not make one up.
-        request.headers_mut().remove(headers::IDEMPOTENCY_FENCE);
-        let route = self.shared.routes.find(request.method(), request.uri().path());
-        let policy = route.policy();
-        let need = policy.need(request.method());
-        // The cheap way first: nothing is boxed for what is passed on.
-        if need == Need::Pass {
-            let request = tagged(request, route).map(RequestBody::passed);
-            return ResponseFuture::passed(self.inner.call(request));
-        }
-        let key = key_in_headers(request.headers(), policy);
-        if need == Need::Optional && key == Ok(None) && !looks_into_body(policy) {
-            let request = tagged(request, route).map(RequestBody::passed);
-            return ResponseFuture::passed(self.inner.call(request));
-        }
-        let (route, request) = (route.clone(), tagged(request, route));
-        // The inner service that was asked whether it is ready is the one to call.
-        let ready = self.inner.clone();
-        let inner = std::mem::replace(&mut self.inner, ready);
-        let arrival = protect::Arrival { shared: self.shared.clone(), route, need, key, inner };
+    fn call(&mut self, request: Request<B>) -> Self::Future {
+        let arrival = match arrive(&self.shared.routes, request) {
+            // The cheap way first: nothing is boxed for what is passed on.
+            Arrived::Pass(request) => return ResponseFuture::passed(self.inner.call(request)),
+            Arrived::Admit(arrival) => arrival,
+        };
+        let (shared, inner) = (self.shared.clone(), take_ready(&mut self.inner));
         match arrival.route.policy().mode {
-            Mode::Shadow => ResponseFuture::protected(arrival.watch(request)),
-            Mode::Protect | Mode::Off => ResponseFuture::protected(arrival.protect(request)),
+            Mode::Shadow => ResponseFuture::protected(shadow::watch(shared, inner, arrival)),
+            Mode::Protect | Mode::Off => {
+                ResponseFuture::protected(protect::protect(shared, inner, arrival))
+            }
         }
     }
 }
 
-fn tagged<B>(mut request: Request<B>, route: &Arc<Route>) -> Request<B> {
-    if route.is_matched() {
-        request.extensions_mut().insert(MatchedRoute(route.clone()));
-    }
-    request
+/// The inner service that was asked whether it is ready is the one to call.
+fn take_ready<I: Clone>(inner: &mut I) -> I {
+    let ready = inner.clone();
+    std::mem::replace(inner, ready)
 }

@@ -11,9 +11,9 @@ use semel_engine::{Answer, EngineError};
 use semel_store::Store;
 use tower_service::Service;
 
+use super::arrival::Arrival;
 use super::body::{Seen, Tap};
 use super::execute::call;
-use super::protect::Arrival;
 use super::{BoxError, RequestBody, ResponseBody, Shared};
 use crate::extract::{ClientIp, KeyProblem, key_in_body, scope_of};
 use crate::fingerprint::fingerprint_of;
@@ -21,27 +21,24 @@ use crate::observe::Decided;
 use crate::policy::Need;
 use crate::routes::Route;
 
-impl<S, I> Arrival<S, I>
+/// Passes the request on as it comes, and looks aside whether it came before.
+pub(crate) async fn watch<S, I, B, R>(
+    shared: Arc<Shared<S>>,
+    inner: I,
+    arrival: Arrival<B>,
+) -> Result<Response<ResponseBody<R>>, I::Error>
 where
     S: Store,
+    I: Service<Request<RequestBody<B>>, Response = Response<R>> + Clone + Send + 'static,
+    B: Body<Data = Bytes, Error: Into<BoxError>> + Send + 'static,
 {
-    /// Passes the request on as it comes, and looks aside whether it came before.
-    pub(crate) async fn watch<B, R>(
-        self,
-        request: Request<B>,
-    ) -> Result<Response<ResponseBody<R>>, I::Error>
-    where
-        I: Service<Request<RequestBody<B>>, Response = Response<R>> + Clone + Send + 'static,
-        B: Body<Data = Bytes, Error: Into<BoxError>> + Send + 'static,
-    {
-        let Self { shared, route, need, key, inner } = self;
-        let (parts, body) = request.into_parts();
-        let (room, max) = (shared.room.clone(), route.policy().max_request_body);
-        let watcher = Watcher { shared, route, need, key, head: head_of(&parts) };
-        let tap = Tap::new(max, &room, |seen| watcher.look(seen));
-        let request = Request::from_parts(parts, RequestBody::tapped(body, tap));
-        Ok(call(inner, request).await?.map(ResponseBody::passed))
-    }
+    let Arrival { route, need, key, request } = arrival;
+    let (parts, body) = request.into_parts();
+    let (room, max) = (shared.admission.room.clone(), route.policy().max_request_body);
+    let watcher = Watcher { shared, route, need, key, head: head_of(&parts) };
+    let tap = Tap::new(max, &room, |seen| watcher.look(seen));
+    let request = Request::from_parts(parts, RequestBody::tapped(body, tap));
+    Ok(call(inner, request).await?.map(ResponseBody::passed))
 }
 
 /// What is needed to judge a request once its body has passed.
@@ -80,7 +77,7 @@ impl<S: Store> Watcher<S> {
             return refused(Decided::ScopeMissing);
         };
         // A namespace of its own: what is noted here has no reply that could ever be replayed.
-        let namespace = format!("{} (shadow)", shared.namespace);
+        let namespace = format!("{} (shadow)", shared.admission.namespace);
         let id = RecordId::new(&namespace, &scope, &key);
         let attempt = shared.engine.attempt(id, fingerprint_of(&head, body, policy));
         // Aside, so that the request does not wait for the store. The engine limits how many.

@@ -1,4 +1,4 @@
-//! The tower layer's rules, one file each, in process and over a memory store.
+//! The rules of the tower layers, one file each, in process and over a memory store.
 #![expect(clippy::unwrap_used, reason = "a panic is how tests fail")]
 
 mod abandoned;
@@ -7,6 +7,7 @@ mod early_answers;
 mod executions;
 mod frameworks;
 mod in_flight;
+mod keyed;
 mod keys;
 mod logs;
 mod memory;

@@ -3,14 +3,20 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex};
 
 use metrics::{
-    Counter, Gauge, Histogram, Key, KeyName, Metadata, Recorder, SharedString, Unit,
+    Counter, Gauge, Histogram, HistogramFn, Key, KeyName, Metadata, Recorder, SharedString, Unit,
     with_local_recorder,
 };
 use semel_http::{RoutePolicyBuilder, Routes, metric};
 
-/// Counts attempts by their decision.
+/// Counts attempts by their decision, and keeps how long they took.
 #[derive(Clone, Default)]
-pub(crate) struct Counts(Arc<Mutex<HashMap<String, Arc<AtomicU64>>>>);
+pub(crate) struct Counts {
+    attempts: Arc<Mutex<HashMap<String, Arc<AtomicU64>>>>,
+    times: Arc<Mutex<HashMap<String, Arc<Times>>>>,
+}
+
+#[derive(Default)]
+struct Times(Mutex<Vec<f64>>);
 
 impl Counts {
     /// One policy for all requests, counted here.
@@ -19,18 +25,23 @@ impl Counts {
     }
 
     pub(crate) fn of(&self, decision: &str) -> u64 {
-        self.0.lock().unwrap()[decision].load(Ordering::SeqCst)
+        self.attempts.lock().unwrap()[decision].load(Ordering::SeqCst)
     }
 
     /// Every decision that was counted, with its number.
     pub(crate) fn all(&self) -> Vec<(String, u64)> {
-        let counts = self.0.lock().unwrap();
+        let counts = self.attempts.lock().unwrap();
         let count = |(name, count): (&String, &Arc<AtomicU64>)| {
             (name.clone(), count.load(Ordering::SeqCst))
         };
         let mut all: Vec<_> = counts.iter().map(count).filter(|(_, count)| *count > 0).collect();
         all.sort();
         all
+    }
+
+    /// All that was recorded under the name of a histogram, in seconds.
+    pub(crate) fn seconds(&self, name: &str) -> Vec<f64> {
+        self.times.lock().unwrap()[name].0.lock().unwrap().clone()
     }
 }
 
@@ -44,7 +55,7 @@ impl Recorder for Counts {
     fn register_counter(&self, key: &Key, _: &Metadata<'_>) -> Counter {
         assert_eq!(key.name(), metric::ATTEMPTS_TOTAL);
         let decision = key.labels().find(|label| label.key() == "decision").unwrap();
-        let mut counts = self.0.lock().unwrap();
+        let mut counts = self.attempts.lock().unwrap();
         Counter::from_arc(counts.entry(decision.value().to_owned()).or_default().clone())
     }
 
@@ -52,7 +63,14 @@ impl Recorder for Counts {
         Gauge::noop()
     }
 
-    fn register_histogram(&self, _: &Key, _: &Metadata<'_>) -> Histogram {
-        Histogram::noop()
+    fn register_histogram(&self, key: &Key, _: &Metadata<'_>) -> Histogram {
+        let mut times = self.times.lock().unwrap();
+        Histogram::from_arc(times.entry(key.name().to_owned()).or_default().clone())
+    }
+}
+
+impl HistogramFn for Times {
+    fn record(&self, seconds: f64) {
+        self.0.lock().unwrap().push(seconds);
     }
 }
