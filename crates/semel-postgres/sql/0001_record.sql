@@ -1,6 +1,6 @@
 -- The records, and one function per verb.
 --
--- {schema} is put in by `semel migrate`. The rules are those of semel_core (`decide`, `renew`,
+-- `semel migrate` puts the name of the schema in. The rules are those of semel_core (`decide`, `renew`,
 -- `settle`, `release`), and a differential test holds these functions to them.
 --
 -- Each function is one statement of an autocommit session in READ COMMITTED: every query inside it

@@ -20,29 +20,67 @@ CREATE TABLE {schema}.outbox (
 
 COMMENT ON TABLE {schema}.outbox IS 'Semel: events that wait to be published. Written by settle_in_transaction.';
 
+-- When this transaction began, to the microsecond.
+CREATE FUNCTION {schema}.transaction_began() RETURNS bigint
+LANGUAGE sql STABLE
+AS $$ SELECT (extract(epoch FROM transaction_timestamp()) * 1000000)::bigint $$;
+
 -- Asks for the right to work in this transaction. Writes nothing, except that an abandoned lease is
 -- failed where the policy says so.
 --
 -- wait_ms: how long to wait for another transaction with the same key; 0 does not wait.
 -- verdict: as for `claim`; with 0 comes `replaces`: is there an old row to be overwritten?
+-- began: names this transaction. The permit is of no use in another.
 CREATE FUNCTION {schema}.claim_in_transaction(
     a_id bytea, a_fingerprint bytea, a_lock bigint, wait_ms bigint, on_abandoned smallint,
     OUT verdict smallint, OUT fence bigint, OUT replaces boolean, OUT now_ms bigint,
-    OUT expires bigint, OUT state smallint, OUT result text, OUT reply bytea
+    OUT expires bigint, OUT state smallint, OUT result text, OUT reply bytea, OUT began bigint
 )
 LANGUAGE plpgsql VOLATILE
 AS $$
 DECLARE
     seen     {schema}.record;
+    -- Such a transaction sees nothing that was committed after it began, not even under the lock.
+    is_still boolean := current_setting('transaction_isolation')
+                        IN ('repeatable read', 'serializable');
     is_alone boolean := false;
+    -- Only who is alone and finds an old row looks at it under its lock.
+    locks    boolean := false;
     patience text    := current_setting('lock_timeout');
 BEGIN
+    began := {schema}.transaction_began();
     -- An outcome must not be told before it is durable (I6).
     IF current_setting('synchronous_commit') IN ('off', 'local') THEN
         PERFORM set_config('synchronous_commit', 'on', true);
     END IF;
+    IF is_still THEN
+        -- Before it looks: SERIALIZABLE takes a look at a new key for a conflict with whoever writes
+        -- another key beside it.
+        is_alone := pg_try_advisory_xact_lock(a_lock);
+    END IF;
     LOOP
-        IF is_alone THEN
+        IF is_alone AND is_still THEN
+            -- An insert meets what a look cannot see: it fails if there is something, as a
+            -- serialization failure, before any work was done. It is undone if there is nothing.
+            now_ms := {schema}.now_ms();
+            BEGIN
+                INSERT INTO {schema}.record
+                        (id, fingerprint, owner, created, expires, fence, until, state)
+                VALUES (a_id, a_fingerprint, '00000000-0000-0000-0000-000000000000',
+                        now_ms, now_ms, 1, now_ms, 2)
+                ON CONFLICT (id) DO NOTHING;
+                IF FOUND THEN
+                    RAISE EXCEPTION 'nothing is there' USING ERRCODE = 'SEM00';
+                END IF;
+            EXCEPTION WHEN SQLSTATE 'SEM00' THEN
+                verdict := 0;
+                fence := 1;
+                replaces := false;
+                RETURN;
+            END;
+        END IF;
+
+        IF locks THEN
             SELECT r.* INTO seen FROM {schema}.record r WHERE r.id = a_id FOR UPDATE;
         ELSE
             SELECT r.* INTO seen FROM {schema}.record r WHERE r.id = a_id;
@@ -72,8 +110,9 @@ BEGIN
             fence := seen.fence + 1;
         END IF;
 
+        EXIT WHEN is_alone AND (locks OR NOT replaces);
         IF is_alone THEN
-            EXIT;
+            locks := true;
         ELSIF wait_ms > 0 THEN
             BEGIN
                 PERFORM set_config('lock_timeout', wait_ms::text, true);
@@ -108,7 +147,7 @@ $$;
 -- Records the outcome and its events in this transaction. Gives until when it is replayed.
 CREATE FUNCTION {schema}.settle_in_transaction(
     a_id bytea, a_fingerprint bytea, a_owner uuid, a_fence bigint, a_replaces boolean,
-    ttl_ms bigint, a_state smallint, a_result text, a_reply bytea,
+    a_began bigint, ttl_ms bigint, a_state smallint, a_result text, a_reply bytea,
     events uuid[], topics text[], keys text[], headers text[], payloads bytea[],
     OUT expires bigint
 )
@@ -117,6 +156,11 @@ AS $$
 DECLARE
     now_ms bigint := {schema}.now_ms();
 BEGIN
+    IF a_began <> {schema}.transaction_began() THEN
+        -- Without its lock, and without the rows of its work, which may have been rolled back.
+        RAISE EXCEPTION 'the transaction of this permit has ended'
+            USING ERRCODE = 'invalid_transaction_state';
+    END IF;
     expires := now_ms + ttl_ms;
     IF a_replaces THEN
         UPDATE {schema}.record r

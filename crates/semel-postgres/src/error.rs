@@ -108,9 +108,11 @@ impl OpenError {
     pub(crate) fn connection(options: &Options, error: &tokio_postgres::Error) -> Self {
         let (server, what) = (options.to_string(), said(error));
         let Some(state) = error.code() else {
-            return match error.to_string().contains("TLS") {
-                true => Self::Tls { what: format!("{server}: {what}") },
-                false => Self::Unreachable { server, what },
+            // The driver has no other word for it.
+            return if error.to_string().contains("TLS") {
+                Self::Tls { what: format!("{server}: {what}") }
+            } else {
+                Self::Unreachable { server, what }
             };
         };
         match state.code().get(..2) {

@@ -51,13 +51,11 @@ pub(crate) async fn connect(
     let limit = options.config.get_connect_timeout().copied().unwrap_or(Duration::MAX);
     // The driver's own limit is for the first bytes only; a server may also stop in mid-greeting.
     let connected = timeout(limit, options.config.connect(connector.clone())).await;
-    let (client, connection) = match connected {
-        Ok(connected) => connected.map_err(|error| OpenError::connection(options, &error))?,
-        Err(_) => {
-            let what = format!("no answer within {limit:?}");
-            return Err(OpenError::Unreachable { server: options.to_string(), what });
-        }
+    let Ok(connected) = connected else {
+        let what = format!("no answer within {limit:?}");
+        return Err(OpenError::Unreachable { server: options.to_string(), what });
     };
+    let (client, connection) = connected.map_err(|error| OpenError::connection(options, &error))?;
     let driver = async move {
         if let Err(error) = connection.await {
             tracing::debug!(%error, "a connection to PostgreSQL ended");

@@ -1,12 +1,12 @@
 use std::fmt;
 use std::time::Duration;
 
-use tokio_postgres::Config;
 use tokio_postgres::config::Host;
+use tokio_postgres::{Client, Config};
 
 use crate::schema::Schema;
 use crate::url::{Address, TlsChoice, UrlError};
-use crate::{OpenError, PostgresStore};
+use crate::{OpenError, PostgresStore, lane, tls};
 
 /// Where the server is, and how the store uses it.
 #[derive(Clone)]
@@ -86,6 +86,14 @@ impl Options {
     /// The schema that the store lies in.
     pub fn schema(&self) -> &str {
         self.schema.as_str()
+    }
+
+    /// Connects once, as a store or pool would, for what needs no key: to read, or to make tables of
+    /// one's own. The connection ends when the client is dropped.
+    pub async fn connect(&self) -> Result<Client, OpenError> {
+        let (client, driver) = lane::connect(self, &tls::connector(&self.tls)?).await?;
+        tokio::spawn(driver);
+        Ok(client)
     }
 
     /// Connects, and checks that the server can keep what it is given.

@@ -48,7 +48,7 @@ const MIGRATIONS: [Migration; 2] = [
 ];
 
 /// The version that this code was written for.
-const KNOWN: i32 = MIGRATIONS.len() as i32;
+const KNOWN: i32 = MIGRATIONS[MIGRATIONS.len() - 1].version;
 
 /// Under this lock one node migrates at a time: "Semel mi", as a number.
 const MIGRATING: i64 = 0x5365_6d65_6c20_6d69;
@@ -120,10 +120,10 @@ pub fn migration_sql(options: &Options) -> String {
     );
     for migration in &MIGRATIONS {
         let Migration { version, name, needs, .. } = migration;
-        script.extend(["\n", &migration.sql_in(schema)]);
-        script.push_str(&format!(
-            "\nINSERT INTO {schema}.migration (version, name, needs) VALUES ({version}, '{name}', {needs});\n"
-        ));
+        let sql = migration.sql_in(schema);
+        let note = format!("({version}, '{name}', {needs})");
+        script.extend(["\n", &sql, "\nINSERT INTO ", schema.as_str()]);
+        script.extend([".migration (version, name, needs) VALUES ", &note, ";\n"]);
     }
     script.push_str("\nCOMMIT;\n");
     script

@@ -114,8 +114,9 @@ pub enum TransactionClaim {
 #[non_exhaustive]
 pub enum SessionError<E> {
     /// The driver or the server failed.
-    #[error(transparent)]
-    Driver(E),
+    // Not transparent: that would hide it from whoever goes through the causes, as a retry does.
+    #[error("{0}")]
+    Driver(#[source] E),
     /// The record cannot be read.
     #[error("the record {record} cannot be read: {what}")]
     Corrupt {
@@ -141,12 +142,12 @@ impl SameTransaction {
 
     pub(crate) fn with_schema(schema: &Schema) -> Self {
         let claim = format!(
-            "SELECT verdict, fence, replaces, now_ms, expires, state, result, reply \
+            "SELECT verdict, fence, replaces, now_ms, expires, state, result, reply, began \
              FROM {schema}.claim_in_transaction($1, $2, $3, $4, $5)"
         );
         let settle = format!(
             "SELECT expires FROM {schema}.settle_in_transaction\
-             ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14)"
+             ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14, $15)"
         );
         let salt = schema.salt();
         Self { shared: Arc::new(Shared { claim, settle, salt, retry: Retry::default() }) }
@@ -170,6 +171,10 @@ impl SameTransaction {
     /// work, [settle](Permit::settle) and commit. With every other answer roll back, except that
     /// [`Replay`](TransactionClaim::Replay) may have to be committed: where the policy is to fail
     /// what was abandoned, that is written now.
+    ///
+    /// In REPEATABLE READ and SERIALIZABLE a transaction does not see what was committed after it
+    /// began. If that is the outcome of this record, the claim is a serialization failure (SQLSTATE
+    /// 40001), before any work was done: begin again.
     pub async fn claim<S: Session>(
         &self,
         session: &mut S,
@@ -192,15 +197,17 @@ impl SameTransaction {
 
     /// What the server is asked.
     pub(crate) fn asked(&self, attempt: &Attempt, policy: &Policy) -> Asked {
-        let [a, b, c, d, e, f, g, h, ..] = *attempt.id().as_bytes();
+        let id = attempt.id();
+        let start = id.as_bytes().iter().take(8);
+        let start = start.fold(0, |bits, byte| bits << 8 | i64::from(*byte));
         let wait_ms = match policy.in_flight() {
             InFlight::Wait(limit) => crate::row::millis(limit).clamp(1, WAIT_MAX_MS),
             InFlight::Conflict | InFlight::Accepted => 0,
         };
         Asked {
-            id: attempt.id(),
+            id,
             fingerprint: attempt.fingerprint(),
-            lock: i64::from_be_bytes([a, b, c, d, e, f, g, h]) ^ self.shared.salt,
+            lock: start ^ self.shared.salt,
             wait_ms,
             on_abandoned: on_abandoned(policy.on_abandoned()),
         }

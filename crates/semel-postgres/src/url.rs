@@ -73,7 +73,7 @@ impl Address {
         }
         let base =
             if rest.is_empty() { base.to_owned() } else { format!("{base}?{}", rest.join("&")) };
-        let mut config = Config::from_str(&base).map_err(malformed)?;
+        let mut config = Config::from_str(&base).map_err(|error| malformed(&error))?;
         if config.get_user().is_none() {
             return Err(UrlError::Malformed { what: "it names no user".to_owned() });
         }
@@ -174,8 +174,8 @@ fn lanes_max(value: String) -> Result<usize, UrlError> {
 }
 
 /// The driver names the parameter and not its value, so nothing secret is in it.
-fn malformed(error: tokio_postgres::Error) -> UrlError {
-    let what = std::error::Error::source(&error)
+fn malformed(error: &tokio_postgres::Error) -> UrlError {
+    let what = std::error::Error::source(error)
         .map_or_else(|| error.to_string(), |cause| format!("the address is malformed: {cause}"));
     UrlError::Malformed { what }
 }

@@ -2,7 +2,10 @@
 
 use std::collections::HashMap;
 use std::fmt;
+use std::future::poll_fn;
+use std::pin::pin;
 use std::sync::{Mutex, PoisonError};
+use std::task::Poll;
 
 use semel_core::{Attempt, Policy, Settlement, Timestamp};
 use tokio::sync::OwnedSemaphorePermit;
@@ -12,8 +15,9 @@ use tokio_postgres::{Client, Error, Row, Statement};
 
 use super::once::BoxError;
 use super::permit::moment;
+use super::retry::Failure;
 use super::with_tokio_postgres::{ClaimValues, SettleValues, found};
-use super::{Permit, SameTransaction, TransactionClaim};
+use super::{Permit, SameTransaction, TransactionClaim, corrupt};
 use crate::lane::connect;
 use crate::tls::Connector;
 use crate::{OpenError, Options};
@@ -44,12 +48,18 @@ impl Tx {
     ) -> Result<Self, OpenError> {
         let (client, driver) = connect(options, connector).await?;
         let driver = tokio::spawn(driver).abort_handle();
+        let watched = async {
+            // Not every machine that a server runs on can tell.
+            let _ = client.batch_execute(WATCH).await;
+            Ok(())
+        };
         let prepared = tokio::try_join!(
             client.batch_execute(SESSION),
+            watched,
             client.prepare(same.claim_sql()),
             client.prepare(same.settle_sql()),
         );
-        let ((), claim, settle) = prepared.map_err(|error| OpenError::query(options, error))?;
+        let ((), (), claim, settle) = prepared.map_err(|error| OpenError::query(options, error))?;
         Ok(Self { client, claim, settle, known: Mutex::default(), driver, place: None })
     }
 
@@ -71,7 +81,8 @@ impl Tx {
         !self.client.is_closed()
     }
 
-    /// Begins a transaction and claims in it, in one round trip.
+    /// Begins a transaction and claims in it, in one round trip. If that fails, no transaction is under
+    /// way, unless the connection broke.
     pub(super) async fn begin(
         &self,
         begin: &str,
@@ -84,12 +95,23 @@ impl Tx {
         let params = values.params();
         let claim = async { found(&self.client.query_one(&self.claim, &params).await?) };
         // Sent in this order, before any answer.
-        let ((), found) = tokio::try_join!(biased; self.client.batch_execute(begin), claim)?;
-        Ok(same.answer(found, attempt, policy)?)
+        let answers = tokio::try_join!(biased; self.client.batch_execute(begin), claim);
+        let claim = match answers {
+            Ok(((), found)) => same
+                .answer(found, attempt, policy)
+                .map_err(|damage| corrupt::<Error>(attempt.id(), &damage).into()),
+            Err(error) => Err(error.into()),
+        };
+        if claim.is_err() {
+            // Heard out: the next try must not meet the lock of this one.
+            let _ = self.end("ROLLBACK").await;
+        }
+        claim
     }
 
     /// Settles and commits, in one round trip. If the settle fails there is nothing to commit: the
-    /// server rolls back instead.
+    /// server rolls back instead. If this fails, no transaction is under way, unless the connection
+    /// broke.
     pub(super) async fn commit(
         &self,
         permit: Permit,
@@ -98,8 +120,22 @@ impl Tx {
         let settling = permit.settling(settlement);
         let values = SettleValues::new(&settling);
         let params = values.params();
-        let settle = async { self.client.query_one(&self.settle, &params).await?.try_get(0) };
-        let (expires, ()) = tokio::try_join!(biased; settle, self.client.batch_execute("COMMIT"))?;
+        let mut settle =
+            pin!(async { self.client.query_one(&self.settle, &params).await?.try_get(0) });
+        let commit = self.client.batch_execute("COMMIT");
+        // The first poll sends it, or finds that it cannot be sent.
+        let (settled, committed) = match poll_fn(|cx| Poll::Ready(settle.as_mut().poll(cx))).await {
+            Poll::Pending => tokio::join!(biased; settle, commit),
+            Poll::Ready(Ok(expires)) => (Ok(expires), commit.await),
+            Poll::Ready(Err(error)) => {
+                // No COMMIT may follow: the rows would stay without their record.
+                let _ = self.end("ROLLBACK").await;
+                return Err(error.into());
+            }
+        };
+        // Of two errors the first says why.
+        let expires = settled?;
+        committed?;
         Ok(moment(expires)?)
     }
 
@@ -114,7 +150,8 @@ impl Tx {
         sql: &str,
         params: &[&(dyn ToSql + Sync)],
     ) -> Result<Vec<Row>, Error> {
-        self.client.query(&self.prepared(sql).await?, params).await
+        let answer = self.client.query(&self.prepared(sql).await?, params).await;
+        self.heard(sql, answer)
     }
 
     /// The same for at most one row.
@@ -123,17 +160,20 @@ impl Tx {
         sql: &str,
         params: &[&(dyn ToSql + Sync)],
     ) -> Result<Option<Row>, Error> {
-        self.client.query_opt(&self.prepared(sql).await?, params).await
+        let answer = self.client.query_opt(&self.prepared(sql).await?, params).await;
+        self.heard(sql, answer)
     }
 
     /// The same for exactly one row.
     pub async fn query_one(&self, sql: &str, params: &[&(dyn ToSql + Sync)]) -> Result<Row, Error> {
-        self.client.query_one(&self.prepared(sql).await?, params).await
+        let answer = self.client.query_one(&self.prepared(sql).await?, params).await;
+        self.heard(sql, answer)
     }
 
     /// Runs a statement and gives the number of rows that it changed.
     pub async fn execute(&self, sql: &str, params: &[&(dyn ToSql + Sync)]) -> Result<u64, Error> {
-        self.client.execute(&self.prepared(sql).await?, params).await
+        let answer = self.client.execute(&self.prepared(sql).await?, params).await;
+        self.heard(sql, answer)
     }
 
     /// The driver's client, for everything else. The transaction is Semel's to end.
@@ -153,17 +193,35 @@ impl Tx {
         Ok(statement)
     }
 
+    /// Forgets a statement that was prepared for tables as they were before.
+    fn heard<T>(&self, sql: &str, answer: Result<T, Error>) -> Result<T, Error> {
+        if let Err(error) = &answer
+            && Failure::of_tokio_postgres(error) == Failure::Outdated
+        {
+            self.known().remove(sql);
+        }
+        answer
+    }
+
     fn known(&self) -> std::sync::MutexGuard<'_, HashMap<String, Statement>> {
         self.known.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
-/// A service that stops in mid-transaction must not hold its locks for ever.
-const SESSION: &str = "SET idle_in_transaction_session_timeout = '60s'";
+/// A service that stops in mid-transaction must not hold its locks for ever. Whoever runs the server
+/// may have set another limit.
+const SESSION: &str = "SELECT set_config('idle_in_transaction_session_timeout', '60s', false)
+                       WHERE current_setting('idle_in_transaction_session_timeout') = '0'";
+
+/// A server that is busy with a statement does not notice that the connection is gone, and would keep
+/// the key and the rows of the work to itself until the statement ends.
+const WATCH: &str = "SELECT set_config('client_connection_check_interval', '1s', false)
+                     WHERE current_setting('client_connection_check_interval', true) = '0'";
 
 impl Drop for Tx {
     fn drop(&mut self) {
-        // At once: the server rolls back what was under way as soon as the connection is gone.
+        // At once: the server rolls back what was under way when it notices that the connection is
+        // gone.
         self.driver.abort();
     }
 }

@@ -3,15 +3,17 @@
 use std::error::Error;
 use std::ops::{Deref, DerefMut};
 use std::pin::Pin;
+use std::time::Duration;
 
 use semel_core::{
     Attempt, Fence, Fingerprint, Outcome, Owner, Policy, RecordId, Settlement, Timestamp,
 };
-use semel_engine::{Answer, Stored};
+use semel_engine::{Answer, EngineError, Stored};
+use semel_store::StoreError;
 use tokio::time::sleep;
 
 use super::retry::Failure;
-use super::{Event, Permit, SameTransaction, TransactionClaim};
+use super::{Event, Permit, Retry, SameTransaction, TransactionClaim};
 
 /// Any error. The driver's own ones are recognised in it, also beneath others.
 pub type BoxError = Box<dyn Error + Send + Sync>;
@@ -61,17 +63,28 @@ pub enum OnceError {
     /// The database could not be asked, or kept refusing.
     #[error("nothing was done: {0}")]
     Unavailable(#[source] BoxError),
-    /// The connection broke, again and again, the last time perhaps while committing: the same
+    /// The connection broke, perhaps while committing, and nobody could be asked about it: the same
     /// attempt may come again, and is then told.
     #[error("the connection broke, and the work may or may not have been done: {0}")]
     Lost(#[source] BoxError),
 }
 
-/// A try that failed, and how far it had come.
+/// What the tries so far have come to.
+#[derive(Debug, Default)]
+struct Tries {
+    made: u32,
+    /// A connection broke. Its transaction may still be there until the server notices.
+    lost: bool,
+    /// One broke while committing, and nothing was heard of that work since.
+    in_doubt: bool,
+}
+
+/// A try that failed, and how far it had come: to its begin, to the work, to the commit.
+#[derive(Debug)]
 enum Stopped {
-    AtBegin(BoxError),
-    AtWork(BoxError),
-    AtCommit(BoxError),
+    Begin(BoxError),
+    Work(BoxError),
+    Commit(BoxError),
 }
 
 // === impl SameTransaction ===
@@ -86,6 +99,10 @@ impl SameTransaction {
     /// - [`Failed`](Outcome::Failed): the outcome alone. The rows of the work are rolled back, and
     ///   its events are not published.
     /// - [`FailedForNow`](Outcome::FailedForNow), [`Unknown`](Outcome::Unknown) or an error: nothing.
+    ///
+    /// It may be dropped at any moment: what was under way is rolled back, or was just committed, and
+    /// the same attempt is told when it comes again. It has no time limit of its own, as the work has
+    /// none; put one around it.
     pub async fn once<D, W>(
         &self,
         database: &D,
@@ -98,21 +115,18 @@ impl SameTransaction {
         D: Database,
         W: for<'w> FnMut(&'w mut Work<'_, D::Tx>) -> WorkFuture<'w> + Send,
     {
-        let mut tried = 0;
+        let mut tries = Tries::default();
         loop {
-            tried += 1;
             // Each try is an attempt of its own: what came of the last is in the record.
             let attempt = Attempt::new(id, fingerprint, Owner::from_u128(rand::random()));
-            let stopped = match self.attempt(database, &attempt, policy, &mut work).await {
-                Ok(answer) => return Ok(answer),
-                Err(stopped) => stopped,
-            };
-            match stopped.pause(self, tried) {
+            let told = self.attempt(database, &attempt, policy, &mut work).await;
+            match tries.after(&told, self.retries()) {
                 Some(pause) => {
-                    tracing::debug!(record = %id.prefix(), tried, error = %stopped.error(), "again");
+                    let error = told.err().map(|stopped| stopped.said());
+                    tracing::debug!(record = %id.prefix(), tried = tries.made, error, "again");
                     sleep(pause).await;
                 }
-                None => return Err(stopped.into_error()),
+                None => return told.map_err(|stopped| tries.into_error(stopped)),
             }
         }
     }
@@ -128,7 +142,7 @@ impl SameTransaction {
         D: Database,
         W: for<'w> FnMut(&'w mut Work<'_, D::Tx>) -> WorkFuture<'w> + Send,
     {
-        let begun = database.begin(self, attempt, policy).await.map_err(Stopped::AtBegin)?;
+        let begun = database.begin(self, attempt, policy).await.map_err(Stopped::Begin)?;
         let (mut tx, mut permit) = match begun {
             (tx, TransactionClaim::Execute(permit)) => (tx, permit),
             (tx, other) => return told(database, tx, other).await,
@@ -140,7 +154,7 @@ impl SameTransaction {
             Err(error) => {
                 // Whatever this says, the transaction ends with its connection.
                 let _ = database.end(tx, false).await;
-                return Err(Stopped::AtWork(error));
+                return Err(Stopped::Work(error));
             }
         };
         match outcome {
@@ -149,12 +163,12 @@ impl SameTransaction {
                 committed(database, tx, permit, settlement).await
             }
             Outcome::Failed(reply) => {
-                database.end(tx, false).await.map_err(Stopped::AtWork)?;
+                database.end(tx, false).await.map_err(Stopped::Work)?;
                 self.fail(database, attempt, policy, Settlement::Failed(reply)).await
             }
             Outcome::FailedForNow(_) | Outcome::Unknown(_) => {
                 // In a transaction nothing is unknown: it did not commit.
-                database.end(tx, false).await.map_err(Stopped::AtWork)?;
+                database.end(tx, false).await.map_err(Stopped::Work)?;
                 Ok(Answer::Released { outcome, fence })
             }
         }
@@ -168,7 +182,7 @@ impl SameTransaction {
         policy: &Policy,
         settlement: Settlement,
     ) -> Result<Answer, Stopped> {
-        match database.begin(self, attempt, policy).await.map_err(Stopped::AtBegin)? {
+        match database.begin(self, attempt, policy).await.map_err(Stopped::Begin)? {
             (tx, TransactionClaim::Execute(permit)) => {
                 committed(database, tx, permit, settlement).await
             }
@@ -185,7 +199,7 @@ async fn committed<D: Database>(
     settlement: Settlement,
 ) -> Result<Answer, Stopped> {
     let fence: Fence = permit.fence();
-    let expires = database.commit(tx, permit, &settlement).await.map_err(Stopped::AtCommit)?;
+    let expires = database.commit(tx, permit, &settlement).await.map_err(Stopped::Commit)?;
     Ok(Answer::Executed { settlement, expires, fence, stored: Stored::Durable })
 }
 
@@ -207,7 +221,7 @@ async fn told<D: Database>(
     // durable before it is told (I6).
     let keep = matches!(answer, Answer::Replayed { settlement: Settlement::Abandoned, .. });
     match database.end(tx, keep).await {
-        Err(error) if keep => Err(Stopped::AtCommit(error)),
+        Err(error) if keep => Err(Stopped::Commit(error)),
         _ => Ok(answer),
     }
 }
@@ -217,28 +231,71 @@ async fn told<D: Database>(
 impl Stopped {
     fn error(&self) -> &BoxError {
         match self {
-            Self::AtBegin(error) | Self::AtWork(error) | Self::AtCommit(error) => error,
+            Self::Begin(error) | Self::Work(error) | Self::Commit(error) => error,
         }
     }
 
-    /// How long to wait before the next try; `None` gives up.
-    fn pause(&self, same: &SameTransaction, tried: u32) -> Option<std::time::Duration> {
-        match Failure::of(self.error()) {
-            Failure::Conflict | Failure::Lost => same.retries().pause_after(tried),
-            Failure::Final => None,
-        }
+    /// Drivers leave it to the cause to say what happened.
+    fn said(&self) -> String {
+        let error = self.error();
+        error.source().map_or_else(|| error.to_string(), |cause| format!("{error}: {cause}"))
+    }
+}
+
+// === impl Tries ===
+
+impl Tries {
+    /// How long to wait before the next try; `None` if this one was the last.
+    fn after(&mut self, told: &Result<Answer, Stopped>, retry: Retry) -> Option<Duration> {
+        self.made += 1;
+        let again = match told {
+            // Perhaps by nobody else but a transaction that we have lost.
+            Ok(Answer::InFlight { .. }) => self.lost,
+            Ok(_) => false,
+            Err(stopped) => self.failed(stopped),
+        };
+        again.then(|| retry.pause_after(self.made)).flatten()
     }
 
-    fn into_error(self) -> OnceError {
-        match self {
-            Self::AtBegin(error) => OnceError::Unavailable(error),
-            Self::AtWork(error) => OnceError::Work(error),
-            Self::AtCommit(error) => match Failure::of(&error) {
-                Failure::Lost => OnceError::Lost(error),
-                // The server said that it did not commit.
-                Failure::Conflict | Failure::Final => OnceError::Work(error),
-            },
+    /// Notes a failed try. May it be tried again?
+    fn failed(&mut self, stopped: &Stopped) -> bool {
+        let failure = Failure::of(stopped.error());
+        let lost = failure == Failure::Lost;
+        self.lost |= lost;
+        self.in_doubt = match stopped {
+            // It could not ask.
+            Stopped::Begin(_) => self.in_doubt,
+            // It was granted the permit: what broke before had not committed.
+            Stopped::Work(_) => false,
+            Stopped::Commit(_) => lost,
+        };
+        failure != Failure::Final
+    }
+
+    fn into_error(self, stopped: Stopped) -> OnceError {
+        match stopped {
+            Stopped::Begin(error) | Stopped::Commit(error) if self.in_doubt => {
+                OnceError::Lost(error)
+            }
+            Stopped::Begin(error) => OnceError::Unavailable(error),
+            // At the commit the server said that it did not commit.
+            Stopped::Work(error) | Stopped::Commit(error) => OnceError::Work(error),
         }
+    }
+}
+
+// === impl OnceError ===
+
+/// What it means to whoever has to tell a client: `Keyed::refuse` of semel-http takes it.
+impl From<OnceError> for EngineError {
+    fn from(error: OnceError) -> Self {
+        let what = error.to_string();
+        Self::Store(match error {
+            OnceError::Lost(error) => StoreError::TimedOut { what, source: Some(error) },
+            OnceError::Work(error) | OnceError::Unavailable(error) => {
+                StoreError::Unavailable { what, source: Some(error) }
+            }
+        })
     }
 }
 

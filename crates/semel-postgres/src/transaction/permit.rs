@@ -9,8 +9,8 @@ use crate::row::Damage;
 
 /// The right to work, as long as the transaction lasts.
 ///
-/// It writes only through the transaction that it was claimed in: settle it there and commit, or roll
-/// back, and it is as if nothing had happened.
+/// It can be settled only in the transaction that it was claimed in: settle it there and commit, or
+/// roll back, and it is as if nothing had happened.
 #[derive(Debug)]
 #[must_use = "settle it before you commit, or the work is not recorded and may be done again"]
 pub struct Permit {
@@ -20,6 +20,7 @@ pub struct Permit {
     owner: Owner,
     fence: Fence,
     replaces: bool,
+    began: i64,
     ttl: Duration,
     events: Vec<Event>,
 }
@@ -40,6 +41,7 @@ impl Permit {
             owner: attempt.owner(),
             fence: found.fence()?,
             replaces: found.replaces,
+            began: found.began,
             ttl,
             events: Vec::new(),
         })
@@ -78,6 +80,7 @@ impl Permit {
             owner: self.owner,
             fence: self.fence,
             replaces: self.replaces,
+            began: self.began,
             ttl: self.ttl,
             settlement,
             events: EventColumns::new(self.id, self.events),

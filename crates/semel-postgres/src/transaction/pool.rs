@@ -18,6 +18,7 @@ use crate::{OpenError, Options, schema};
 pub struct TransactionPool {
     same: SameTransaction,
     shared: Arc<Shared>,
+    busy_timeout: Duration,
 }
 
 struct Shared {
@@ -43,8 +44,8 @@ pub enum Isolation {
     Serializable,
 }
 
-/// How long to wait for a connection that others use (I10).
-const PLACE_TIMEOUT: Duration = Duration::from_secs(10);
+/// How long to wait for a connection that others use, unless told (I10).
+const BUSY_TIMEOUT: Duration = Duration::from_secs(10);
 
 // === impl TransactionPool ===
 
@@ -61,13 +62,20 @@ impl TransactionPool {
         let same = SameTransaction::with_schema(&options.schema);
         let places = Arc::new(Semaphore::new(options.lanes_max));
         let shared = Shared { options, connector, places, idle: Mutex::default(), isolation };
-        Ok(Self { same, shared: Arc::new(shared) })
+        Ok(Self { same, shared: Arc::new(shared), busy_timeout: BUSY_TIMEOUT })
     }
 
     /// The same with another rule for failed transactions.
     #[must_use]
     pub fn retry(self, retry: Retry) -> Self {
-        Self { same: self.same.retry(retry), shared: self.shared }
+        Self { same: self.same.retry(retry), ..self }
+    }
+
+    /// The same with another limit to how long a transaction waits while all connections are in use;
+    /// 10 s unless told.
+    #[must_use]
+    pub fn busy_timeout(self, limit: Duration) -> Self {
+        Self { busy_timeout: limit, ..self }
     }
 
     /// Does a piece of work once; see [`SameTransaction::once`].
@@ -87,9 +95,12 @@ impl TransactionPool {
     /// A connection that nobody uses, or a new one. The flag says whether it was used before.
     async fn take(&self) -> Result<(Tx, bool), BoxError> {
         let shared = &self.shared;
-        let place = timeout(PLACE_TIMEOUT, shared.places.clone().acquire_owned())
-            .await
-            .map_err(|_| format!("all connections were busy for {PLACE_TIMEOUT:?}"))??;
+        let limit = self.busy_timeout;
+        let place =
+            timeout(limit, shared.places.clone().acquire_owned()).await.map_err(|_| {
+                let most = shared.options.lanes_max;
+                format!("all {most} connections were in use for {limit:?}; raise pool_max")
+            })??;
         loop {
             let idle = shared.idle().pop();
             return match idle {
@@ -101,6 +112,15 @@ impl TransactionPool {
                 }
             };
         }
+    }
+
+    /// Keeps a connection whose transaction was given up for another: conflicts are common, and those
+    /// who try again would have to connect anew. What failed otherwise may not be fit for use.
+    fn failed(&self, tx: Tx, error: BoxError) -> BoxError {
+        if Failure::of(&error) == Failure::Conflict {
+            self.give_back(tx);
+        }
+        error
     }
 
     fn give_back(&self, tx: Tx) {
@@ -126,7 +146,7 @@ impl Database for TransactionPool {
                 Ok(claim) => return Ok((tx, claim)),
                 // It broke while nobody used it: nothing was done on it.
                 Err(error) if used_before && Failure::of(&error) == Failure::Lost => drop(tx),
-                Err(error) => return Err(error),
+                Err(error) => return Err(self.failed(tx, error)),
             }
         }
     }
@@ -137,9 +157,13 @@ impl Database for TransactionPool {
         permit: Permit,
         settlement: &Settlement,
     ) -> Result<Timestamp, BoxError> {
-        let expires = tx.commit(permit, settlement).await?;
-        self.give_back(tx);
-        Ok(expires)
+        match tx.commit(permit, settlement).await {
+            Ok(expires) => {
+                self.give_back(tx);
+                Ok(expires)
+            }
+            Err(error) => Err(self.failed(tx, error)),
+        }
     }
 
     async fn end(&self, tx: Tx, keep: bool) -> Result<(), BoxError> {

@@ -1,13 +1,16 @@
 use std::error::Error;
 use std::time::Duration;
 
+use tokio_postgres::error::{DbError, Severity};
+
 use super::BoxError;
 
 /// Which failed transactions are tried again, how often, and after what pause.
 ///
 /// A transaction that the server gave up as the victim of a deadlock or of a conflict with another
-/// (SQLSTATE 40P01, 40001) left nothing behind, and would probably succeed if it were tried again. A
-/// connection that broke may have committed: the next claim finds out.
+/// (SQLSTATE 40P01, 40001) left nothing behind, and would probably succeed if it were tried again. So
+/// would one whose tables were changed under a prepared statement. A connection that broke may have
+/// committed: the next claim finds out.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Retry {
     /// How often a transaction is tried in all; one never tries again.
@@ -24,6 +27,9 @@ pub struct Retry {
 pub(crate) enum Failure {
     /// It was rolled back, and may succeed next time.
     Conflict,
+    /// It was rolled back because a statement was prepared for tables that have changed since. The
+    /// next try prepares it anew.
+    Outdated,
     /// The connection broke.
     Lost,
     /// It was rolled back, and would fail again.
@@ -70,11 +76,7 @@ impl Failure {
 
     fn of_driver(error: &(dyn Error + 'static)) -> Option<Self> {
         if let Some(error) = error.downcast_ref::<tokio_postgres::Error>() {
-            return Some(match error.code() {
-                Some(state) => Self::of_state(state.code()),
-                None if error.is_closed() || has_io(error) => Self::Lost,
-                None => Self::Final,
-            });
+            return Some(Self::of_tokio_postgres(error));
         }
         #[cfg(feature = "sqlx")]
         if let Some(error) = error.downcast_ref::<sqlx::Error>() {
@@ -83,11 +85,34 @@ impl Failure {
         None
     }
 
-    pub(crate) fn of_state(state: &str) -> Self {
+    pub(crate) fn of_tokio_postgres(error: &tokio_postgres::Error) -> Self {
+        match error.as_db_error() {
+            Some(server) => Self::of_server(server),
+            None if error.is_closed() || has_io(error) => Self::Lost,
+            None => Self::Final,
+        }
+    }
+
+    fn of_server(error: &DbError) -> Self {
+        let ends_session =
+            matches!(error.parsed_severity(), Some(Severity::Fatal | Severity::Panic));
+        match (error.code().code(), error.routine()) {
+            // There is no SQLSTATE for it, but the routine that says so has one name in all languages.
+            ("0A000", Some("RevalidateCachedQuery"))
+            | ("26000", Some("FetchPreparedStatement")) => Self::Outdated,
+            (state, _) => Self::of_state(state, ends_session),
+        }
+    }
+
+    /// What the server's SQLSTATE says, and whether it ended the session with it.
+    pub(crate) fn of_state(state: &str, ends_session: bool) -> Self {
         match state {
+            // Whatever the reason: at a commit it may have come too late.
+            _ if ends_session => Self::Lost,
             "40001" | "40P01" => Self::Conflict,
-            // The server goes down, or the connection was ended by an administrator.
-            "57P01" | "57P02" | "57P03" => Self::Lost,
+            // The server goes down, the connection was ended by an administrator, or the server does
+            // not know itself whether it committed.
+            "57P01" | "57P02" | "57P03" | "40003" => Self::Lost,
             _ if state.starts_with("08") => Self::Lost,
             _ => Self::Final,
         }
@@ -95,7 +120,7 @@ impl Failure {
 }
 
 fn has_io(error: &tokio_postgres::Error) -> bool {
-    error.source().is_some_and(|cause| cause.is::<std::io::Error>())
+    error.source().is_some_and(<dyn Error>::is::<std::io::Error>)
 }
 
 #[cfg(test)]
@@ -116,10 +141,26 @@ mod tests {
 
     #[test]
     fn only_conflicts_and_losses_are_tried_again() {
-        assert_eq!(Failure::of_state("40001"), Failure::Conflict);
-        assert_eq!(Failure::of_state("40P01"), Failure::Conflict);
-        assert_eq!(Failure::of_state("57P01"), Failure::Lost);
-        assert_eq!(Failure::of_state("23505"), Failure::Final);
+        for (state, failure) in [
+            ("40001", Failure::Conflict),
+            ("40P01", Failure::Conflict),
+            ("40003", Failure::Lost),
+            ("57P01", Failure::Lost),
+            ("08006", Failure::Lost),
+            ("23505", Failure::Final),
+            ("25P02", Failure::Final),
+        ] {
+            assert_eq!(Failure::of_state(state, false), failure, "{state}");
+        }
         assert_eq!(Failure::of(&"no funds".into()), Failure::Final);
+    }
+
+    /// A disk that is full while the server writes its log ends the server, and nobody knows what is in
+    /// the log.
+    #[test]
+    fn an_error_that_ends_the_session_leaves_a_doubt() {
+        for state in ["53100", "XX000", "40001"] {
+            assert_eq!(Failure::of_state(state, true), Failure::Lost, "{state}");
+        }
     }
 }

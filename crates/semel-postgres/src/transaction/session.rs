@@ -25,7 +25,7 @@ pub trait Session: Send {
         asked: &Asked,
     ) -> impl Future<Output = Result<Found, Self::Error>> + Send;
 
-    /// Runs `sql` with `settling` as its fourteen parameters, and gives the number that comes back.
+    /// Runs `sql` with `settling` as its fifteen parameters, and gives the number that comes back.
     fn settle(
         &mut self,
         sql: &str,
@@ -54,6 +54,8 @@ pub struct Found {
     pub(crate) state: Option<i16>,
     pub(crate) result: Option<String>,
     pub(crate) reply: Option<Bytes>,
+    /// Names the transaction.
+    pub(crate) began: i64,
 }
 
 /// The parameters of a settle.
@@ -64,6 +66,7 @@ pub struct Settling<'a> {
     pub(crate) owner: Owner,
     pub(crate) fence: Fence,
     pub(crate) replaces: bool,
+    pub(crate) began: i64,
     pub(crate) ttl: Duration,
     pub(crate) settlement: &'a Settlement,
     pub(crate) events: EventColumns,

@@ -3,6 +3,7 @@
 //! A `sqlx::Transaction` stands for the `PgConnection` that it is on: claim with `&mut *tx`.
 
 use semel_core::{Attempt, Policy, Settlement, Timestamp};
+use sqlx::postgres::{PgDatabaseError, PgSeverity};
 use sqlx::types::Uuid;
 use sqlx::{AssertSqlSafe, PgConnection, PgPool, Postgres, Row as _, Transaction};
 
@@ -34,6 +35,7 @@ impl Session for PgConnection {
             state: row.try_get(5)?,
             result: row.try_get(6)?,
             reply: reply.map(Into::into),
+            began: row.try_get(8)?,
         })
     }
 
@@ -48,6 +50,7 @@ impl Session for PgConnection {
             .bind(Uuid::from_u128(settling.owner.as_u128()))
             .bind(row::fence_param(settling.fence))
             .bind(settling.replaces)
+            .bind(settling.began)
             .bind(row::millis(settling.ttl))
             .bind(outcome.state)
             .bind(outcome.result)
@@ -74,8 +77,10 @@ impl Database for PgPool {
         policy: &Policy,
     ) -> Result<(Self::Tx, TransactionClaim), BoxError> {
         let mut tx = PgPool::begin(self).await?;
-        let claim = same.claim(&mut *tx, attempt, policy).await.map_err(boxed)?;
-        Ok((tx, claim))
+        match same.claim(&mut *tx, attempt, policy).await {
+            Ok(claim) => Ok((tx, claim)),
+            Err(error) => Err(undone(tx, error).await),
+        }
     }
 
     async fn commit(
@@ -84,35 +89,40 @@ impl Database for PgPool {
         permit: Permit,
         settlement: &Settlement,
     ) -> Result<Timestamp, BoxError> {
-        let expires = permit.settle(&mut *tx, settlement).await.map_err(boxed)?;
-        tx.commit().await?;
-        Ok(expires)
+        match permit.settle(&mut *tx, settlement).await {
+            Ok(expires) => tx.commit().await.map(|()| expires).map_err(Into::into),
+            Err(error) => Err(undone(tx, error).await),
+        }
     }
 
     async fn end(&self, tx: Self::Tx, keep: bool) -> Result<(), BoxError> {
         if keep {
-            tx.commit().await?
+            tx.commit().await?;
         } else {
-            tx.rollback().await?
+            tx.rollback().await?;
         }
         Ok(())
     }
 }
 
-/// As itself, so that it is recognised.
-fn boxed(error: SessionError<sqlx::Error>) -> BoxError {
-    match error {
-        SessionError::Driver(error) => error.into(),
-        corrupt @ SessionError::Corrupt { .. } => corrupt.into(),
-    }
+/// Rolls back at once: dropped, it would do so in the background, and the next try could meet it.
+async fn undone(tx: Transaction<'_, Postgres>, error: SessionError<sqlx::Error>) -> BoxError {
+    // Whatever this says, the transaction ends with its connection.
+    let _ = tx.rollback().await;
+    error.into()
 }
 
 /// What an error of sqlx means.
 pub(super) fn failure(error: &sqlx::Error) -> Failure {
     match error {
-        sqlx::Error::Database(server) => {
-            server.code().map_or(Failure::Final, |state| Failure::of_state(&state))
-        }
+        sqlx::Error::Database(server) => match server.try_downcast_ref::<PgDatabaseError>() {
+            Some(error) => {
+                let ends_session =
+                    matches!(error.severity(), PgSeverity::Fatal | PgSeverity::Panic);
+                Failure::of_state(error.code(), ends_session)
+            }
+            None => Failure::Final,
+        },
         sqlx::Error::Io(_) | sqlx::Error::Tls(_) => Failure::Lost,
         _ => Failure::Final,
     }

@@ -10,12 +10,13 @@ type Param<'a> = (&'a (dyn ToSql + Sync), Type);
 
 const CLAIM_TYPES: [Type; 5] = [Type::BYTEA, Type::BYTEA, Type::INT8, Type::INT8, Type::INT2];
 
-const SETTLE_TYPES: [Type; 14] = [
+const SETTLE_TYPES: [Type; 15] = [
     Type::BYTEA,
     Type::BYTEA,
     Type::UUID,
     Type::INT8,
     Type::BOOL,
+    Type::INT8,
     Type::INT8,
     Type::INT2,
     Type::TEXT,
@@ -57,6 +58,7 @@ pub(super) fn found(row: &Row) -> Result<Found, Error> {
         state: row.try_get(5)?,
         result: row.try_get(6)?,
         reply: reply.map(bytes::Bytes::copy_from_slice),
+        began: row.try_get(8)?,
     })
 }
 
@@ -112,14 +114,15 @@ impl<'a> SettleValues<'a> {
         }
     }
 
-    pub(super) fn params(&self) -> [&(dyn ToSql + Sync); 14] {
-        let Settling { replaces, events, .. } = self.settling;
+    pub(super) fn params(&self) -> [&(dyn ToSql + Sync); 15] {
+        let Settling { replaces, began, events, .. } = self.settling;
         [
             &self.id,
             &self.fingerprint,
             &self.owner,
             &self.fence,
             replaces,
+            began,
             &self.ttl_ms,
             &self.outcome.state,
             &self.outcome.result,

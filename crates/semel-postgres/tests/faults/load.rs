@@ -105,7 +105,7 @@ impl Load {
         let Some(claim) = self.insist(|| self.store.claim(&attempt, &policy)).await else { return };
         let Claim::Execute(lease) = claim else { return };
         let grant = (lease.fence().get(), lease.owner());
-        self.granted.lock().unwrap().entry(key).or_default().push(grant);
+        self.granted.lock().expect("nobody panicked").entry(key).or_default().push(grant);
         self.settle(key, &lease, Settlement::Completed(Reply::new(number.to_string()))).await;
     }
 
@@ -113,7 +113,12 @@ impl Load {
         let settled = self.insist(|| self.store.settle(lease, settlement.clone())).await;
         match settled {
             Some(Settled::Recorded) => {
-                self.recorded.lock().unwrap().entry(key).or_default().push(settlement);
+                self.recorded
+                    .lock()
+                    .expect("nobody panicked")
+                    .entry(key)
+                    .or_default()
+                    .push(settlement);
             }
             Some(Settled::Refused(refusal)) => panic!("key {key}: refused with {refusal:?}"),
             None => {}
@@ -142,11 +147,11 @@ impl Load {
 
     /// Holds the store to what it said.
     pub(crate) async fn check(&self) -> Tally {
-        let granted = std::mem::take(&mut *self.granted.lock().unwrap());
+        let granted = std::mem::take(&mut *self.granted.lock().expect("nobody panicked"));
         for (key, leases) in &granted {
             assert_eq!(leases.len(), 1, "I1: key {key} was leased as {leases:?}");
         }
-        let recorded = std::mem::take(&mut *self.recorded.lock().unwrap());
+        let recorded = std::mem::take(&mut *self.recorded.lock().expect("nobody panicked"));
         let mut tally = self.tally();
         tally.recorded = recorded.len();
         for (key, outcomes) in recorded {

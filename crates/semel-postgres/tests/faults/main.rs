@@ -25,7 +25,8 @@ const TERMINATE: &str = "SELECT count(pg_terminate_backend(pid)) FROM pg_stat_ac
 async fn under_load(times: usize, harm: impl Fn(&Postgres) + Send + 'static) -> load::Tally {
     let server = Postgres::start().expect("a server");
     migrate(&options(&server.url())).await.expect("a schema");
-    let store = options(&server.url()).verb_timeout(Duration::from_secs(2)).open().await.unwrap();
+    let store =
+        options(&server.url()).verb_timeout(Duration::from_secs(2)).open().await.expect("a store");
     let load = Arc::new(Load::new(store));
     let clients = load.start(16);
     let server = tokio::task::spawn_blocking({

@@ -42,7 +42,8 @@ async fn a_session_is_paused_past_the_lease() {
     let url = server.url();
     migrate(&options(&url)).await.expect("a schema");
     let slow_url = format!("{url}?application_name=slow&pool_max=1");
-    let slow = options(&slow_url).verb_timeout(Duration::from_secs(1)).open().await.unwrap();
+    let slow =
+        options(&slow_url).verb_timeout(Duration::from_secs(1)).open().await.expect("a store");
     let fast = options(&url).open().await.expect("a store");
     let policy = Policy::builder().lease(Duration::from_millis(500)).build().expect("a policy");
 
@@ -79,7 +80,8 @@ async fn the_server_is_paused_and_resumed() {
     let server = Postgres::start().expect("a server");
     let url = server.url();
     migrate(&options(&url)).await.expect("a schema");
-    let store = options(&url).verb_timeout(Duration::from_millis(300)).open().await.unwrap();
+    let store =
+        options(&url).verb_timeout(Duration::from_millis(300)).open().await.expect("a store");
     let lease = lease(&store, 1, &Policy::default()).await;
     for round in 0..3 {
         server.pause().expect("it pauses");

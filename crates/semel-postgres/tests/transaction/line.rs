@@ -1,0 +1,160 @@
+//! A line to the server that is cut at the worst moment.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+
+use semel_testserver::Postgres;
+use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
+use tokio::net::{TcpListener, TcpStream};
+use tokio::task::JoinHandle;
+
+/// When a connection is cut, as the commit goes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Cut {
+    /// The server never hears of the commit.
+    Before,
+    /// The server is told to commit, and nobody listens to what it says.
+    During,
+    /// The server has committed and says so, and nobody hears it.
+    After,
+}
+
+/// A proxy in front of the shared server. It ends when it is dropped.
+#[derive(Debug)]
+pub(crate) struct Line {
+    port: u16,
+    shared: Arc<Shared>,
+    accepting: JoinHandle<()>,
+}
+
+#[derive(Debug)]
+struct Shared {
+    cut: Cut,
+    /// How many commits are still to be cut.
+    cuts: AtomicUsize,
+    /// Are new connections refused once all cuts are made?
+    dead_after: bool,
+    commits: AtomicUsize,
+    rollbacks: AtomicUsize,
+}
+
+/// As a message of its own, to the server and from it.
+const COMMIT: &[u8] = b"Q\0\0\0\x0bCOMMIT\0";
+const COMMITTED: &[u8] = b"C\0\0\0\x0bCOMMIT\0";
+const ROLLBACK: &[u8] = b"Q\0\0\0\x0dROLLBACK\0";
+
+// === impl Line ===
+
+impl Line {
+    /// A line on which the first commit is cut.
+    pub(crate) async fn cut_once(cut: Cut) -> Self {
+        Self::open(cut, false).await
+    }
+
+    /// The same, and nobody can connect any more after that.
+    pub(crate) async fn cut_for_good(cut: Cut) -> Self {
+        Self::open(cut, true).await
+    }
+
+    async fn open(cut: Cut, dead_after: bool) -> Self {
+        let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+        let port = listener.local_addr().unwrap().port();
+        let cuts = AtomicUsize::new(1);
+        let (commits, rollbacks) = (AtomicUsize::new(0), AtomicUsize::new(0));
+        let shared = Arc::new(Shared { cut, cuts, dead_after, commits, rollbacks });
+        let accepting = tokio::spawn(shared.clone().accept(listener));
+        Self { port, shared, accepting }
+    }
+
+    /// An address of the shared server, by this line.
+    pub(crate) fn through(&self, url: &str) -> String {
+        let direct = format!(":{}/", Postgres::shared().port());
+        url.replacen(&direct, &format!(":{}/", self.port), 1)
+    }
+
+    pub(crate) fn was_cut(&self) -> bool {
+        self.shared.cuts.load(Ordering::SeqCst) == 0
+    }
+
+    /// How many commits the client has sent.
+    pub(crate) fn commits(&self) -> usize {
+        self.shared.commits.load(Ordering::SeqCst)
+    }
+
+    /// How many transactions the client has rolled back.
+    pub(crate) fn rollbacks(&self) -> usize {
+        self.shared.rollbacks.load(Ordering::SeqCst)
+    }
+}
+
+impl Drop for Line {
+    fn drop(&mut self) {
+        self.accepting.abort();
+    }
+}
+
+// === impl Shared ===
+
+impl Shared {
+    async fn accept(self: Arc<Self>, listener: TcpListener) {
+        loop {
+            let (client, _) = listener.accept().await.unwrap();
+            if self.dead_after && self.cuts.load(Ordering::SeqCst) == 0 {
+                continue;
+            }
+            let server = TcpStream::connect(("127.0.0.1", Postgres::shared().port())).await;
+            tokio::spawn(self.clone().carry(client, server.unwrap()));
+        }
+    }
+
+    /// Carries bytes both ways until an end hangs up, or the line is cut.
+    async fn carry(self: Arc<Self>, mut client: TcpStream, mut server: TcpStream) {
+        let (mut asked, mut answered) = (vec![0; 1 << 16], vec![0; 1 << 16]);
+        loop {
+            tokio::select! {
+                Ok(count @ 1..) = client.read(&mut asked) => {
+                    if self.pass_on(&asked[..count], &mut server).await.is_none() {
+                        return;
+                    }
+                }
+                Ok(count @ 1..) = server.read(&mut answered) => {
+                    let _ = client.write_all(&answered[..count]).await;
+                }
+                else => return,
+            }
+        }
+    }
+
+    /// Gives the server what the client says; `None` cuts. What the driver writes at once is read
+    /// at once here, so a COMMIT comes in one piece.
+    async fn pass_on(&self, said: &[u8], server: &mut TcpStream) -> Option<()> {
+        if position(said, ROLLBACK).is_some() {
+            self.rollbacks.fetch_add(1, Ordering::SeqCst);
+        }
+        let commit = position(said, COMMIT);
+        if commit.is_some() {
+            self.commits.fetch_add(1, Ordering::SeqCst);
+        }
+        let Some(commit) = commit.filter(|_| self.takes_cut()) else {
+            return server.write_all(said).await.ok();
+        };
+        let end = if self.cut == Cut::Before { commit } else { said.len() };
+        server.write_all(&said[..end]).await.ok()?;
+        if self.cut == Cut::After {
+            let mut heard = Vec::new();
+            while position(&heard, COMMITTED).is_none() {
+                assert_ne!(server.read_buf(&mut heard).await.unwrap(), 0, "it did not commit");
+            }
+        }
+        None
+    }
+
+    fn takes_cut(&self) -> bool {
+        let one_less = |cuts: usize| cuts.checked_sub(1);
+        self.cuts.fetch_update(Ordering::SeqCst, Ordering::SeqCst, one_less).is_ok()
+    }
+}
+
+fn position(bytes: &[u8], wanted: &[u8]) -> Option<usize> {
+    bytes.windows(wanted.len()).position(|window| window == wanted)
+}
