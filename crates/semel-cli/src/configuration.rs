@@ -4,12 +4,17 @@ use std::fs::File;
 use std::io::{self, Read as _};
 use std::path::{Path, PathBuf};
 
+#[cfg(feature = "postgres")]
+use semel_gateway::config::StoreChoice;
 use semel_gateway::config::{Config, Faults, Flags};
 
 /// The file that is read when no other is named.
 const DEFAULT_FILE: &str = "semel.toml";
 /// More than a configuration may have; what is longer is refused for its length.
 const BYTES_MAX: u64 = 2 << 20;
+
+const STORE: &str =
+    "Where records are kept: embedded:DIR, postgres://USER@HOST/DATABASE, or memory: for tests";
 
 /// What was said on the command line.
 #[derive(clap::Args)]
@@ -26,8 +31,7 @@ pub(crate) struct Given {
     /// The API behind the gateway
     #[arg(long, value_name = "URL")]
     upstream: Option<String>,
-    /// Where records are kept: embedded:DIR, or memory: for tests
-    #[arg(long, value_name = "STORE")]
+    #[arg(long, value_name = "STORE", help = STORE)]
     store: Option<String>,
 }
 
@@ -48,24 +52,26 @@ pub(crate) enum Unusable {
 // === impl Given ===
 
 impl Given {
-    /// Decides which file is read, once: a file that appears later changes nothing.
     pub(crate) fn sources(&self) -> Sources {
-        let default = || Path::new(DEFAULT_FILE).exists().then(|| PathBuf::from(DEFAULT_FILE));
-        Sources {
-            file: self.config.clone().or_else(default),
-            flags: Flags {
-                listen: self.listen.clone(),
-                admin: self.admin.clone(),
-                upstream: self.upstream.clone(),
-                store: self.store.clone(),
-            },
-        }
+        let flags = Flags {
+            listen: self.listen.clone(),
+            admin: self.admin.clone(),
+            upstream: self.upstream.clone(),
+            store: self.store.clone(),
+        };
+        Sources::new(self.config.clone(), flags)
     }
 }
 
 // === impl Sources ===
 
 impl Sources {
+    /// Decides which file is read, once: a file that appears later changes nothing.
+    pub(crate) fn new(file: Option<PathBuf>, flags: Flags) -> Self {
+        let default = || Path::new(DEFAULT_FILE).exists().then(|| PathBuf::from(DEFAULT_FILE));
+        Self { file: file.or_else(default), flags }
+    }
+
     /// Which file is read, for people.
     pub(crate) fn named(&self) -> String {
         match &self.file {
@@ -76,16 +82,30 @@ impl Sources {
     }
 
     pub(crate) fn load(&self) -> Result<Config, Unusable> {
+        self.read(|source, variables| Config::load(source, variables, &self.flags))
+    }
+
+    /// Where records are kept, for who needs nothing else.
+    #[cfg(feature = "postgres")]
+    pub(crate) fn store(&self) -> Result<StoreChoice, Unusable> {
+        self.read(|source, variables| Config::store(source, variables, &self.flags))
+    }
+
+    /// Hands the name and the text of the file to `make`, with the variables.
+    fn read<T>(
+        &self,
+        make: impl FnOnce(Option<(&str, &str)>, Vec<(String, String)>) -> Result<T, Faults>,
+    ) -> Result<T, Unusable> {
         let variables = variables().map_err(Unusable::Unreadable)?;
         let Some(path) = &self.file else {
-            return Config::load(None, variables, &self.flags).map_err(Unusable::Faults);
+            return make(None, variables).map_err(Unusable::Faults);
         };
         let name = path.display().to_string();
         let text = read(path).map_err(|error| {
             let cure = "name a file that this user may read with --config";
             Unusable::Unreadable(format!("{name}: cannot be read: {error}\n    cure: {cure}"))
         })?;
-        Config::load(Some((&name, &text)), variables, &self.flags).map_err(Unusable::Faults)
+        make(Some((&name, &text)), variables).map_err(Unusable::Faults)
     }
 }
 

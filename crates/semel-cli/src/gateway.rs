@@ -50,7 +50,8 @@ pub(crate) fn run(arguments: &Arguments) -> Result<(), Failure> {
     let metrics = Metrics::install();
     let config = sources.load().map_err(|unusable| Failure::Wrong(unusable.to_string()))?;
     let log = Log::start(config.log, config.log_format);
-    // One thread is enough here: the gateway serves on threads of its own.
+    // One thread is enough here: the gateway serves on threads of its own. It lets clients in, moves
+    // the bytes between them and a store on a server, and lives until the last outcome is settled.
     let runtime = tokio::runtime::Builder::new_current_thread()
         .enable_all()
         .build()
@@ -71,10 +72,16 @@ async fn serve(
 ) -> Result<(), Failure> {
     let mut signals = Signals::install()?;
     tokio::spawn(metrics.clone().upkeep());
-    let mut gateway = Gateway::start(config.clone(), metrics)
-        .await
-        // The message has the cause in it already.
-        .map_err(|error| anyhow!("{error}"))?;
+    let started = tokio::select! {
+        started = Gateway::start(config.clone(), metrics) => started,
+        // A store on a server may take its time to answer.
+        reason = signals.stop() => {
+            tracing::info!(reason, "stopped before it had started");
+            return Ok(());
+        }
+    };
+    // The message has the cause in it already.
+    let mut gateway = started.map_err(|error| anyhow!("{error}"))?;
     announce(&gateway, &config);
     let mut reloader = Reloader::new(sources, config);
     let stdin = closed(stdin);
@@ -105,11 +112,8 @@ fn announce(gateway: &Gateway, config: &Config) {
     let listen = gateway.listen();
     let admin = gateway.admin().map_or_else(|| "off".to_owned(), |at| format!("http://{at}"));
     say(format!("semel gateway listening on {scheme}://{listen} (admin {admin})"));
-    let store = match &config.store {
-        StoreChoice::Embedded(path) => format!("embedded:{}", path.display()),
-        _ => "memory:".to_owned(),
-    };
-    let (upstream, workers) = (&config.upstream, config.worker_count());
+    let (upstream, store, workers) = (&config.upstream, &config.store, config.worker_count());
+    let store = store.to_string();
     tracing::info!(%listen, admin, %upstream, store, workers, "gateway started");
     if config.store == StoreChoice::Memory {
         tracing::warn!("records are kept in memory: they are lost when the process ends");

@@ -8,6 +8,8 @@ mod configuration;
 mod demo;
 mod exit;
 mod gateway;
+#[cfg(feature = "postgres")]
+mod migrate;
 mod paint;
 mod signals;
 
@@ -32,6 +34,8 @@ struct Arguments {
 enum Command {
     Gateway(gateway::Arguments),
     Check(check::Arguments),
+    #[cfg(feature = "postgres")]
+    Migrate(migrate::Arguments),
     Demo(demo::Arguments),
     Completions(completions::Arguments),
 }
@@ -47,6 +51,8 @@ fn main() -> ExitCode {
     let outcome = match Arguments::parse().command {
         Command::Gateway(arguments) => gateway::run(&arguments),
         Command::Check(arguments) => check::run(&arguments),
+        #[cfg(feature = "postgres")]
+        Command::Migrate(arguments) => migrate::run(&arguments),
         Command::Demo(arguments) => demo::run(&arguments),
         Command::Completions(arguments) => completions::run(&arguments),
     };

@@ -18,6 +18,10 @@ pub enum StartError {
     /// The store cannot be opened.
     #[error(transparent)]
     Store(#[from] semel_embedded::OpenError),
+    /// The store on PostgreSQL cannot be opened.
+    #[cfg(feature = "postgres")]
+    #[error("the store cannot be opened: {0}")]
+    Postgres(#[from] semel_postgres::OpenError),
     /// Certificates are missing or wrong.
     #[error(transparent)]
     Tls(#[from] TlsError),

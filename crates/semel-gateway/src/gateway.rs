@@ -65,13 +65,17 @@ pub(crate) struct Current(RwLock<Arc<Stack>>);
 
 impl Gateway {
     /// Opens the store, binds the addresses and serves.
+    ///
+    /// The present runtime lets clients in, serves the admin address and drives the connections of a
+    /// store on a server. It must live until the gateway is [down](Self::shutdown): requests are
+    /// served on threads of their own, but not without it.
     pub async fn start(config: Config, metrics: admin::Metrics) -> Result<Self, StartError> {
         let listener = bind(config.listen).await?;
         let admin_listener = match config.admin {
             Some(address) => Some(bind(address).await?),
             None => None,
         };
-        let store = store::open(&config)?;
+        let store = store::open(&config).await?;
         let engine = Engine::with_limits(store, engine_limits(&config));
         let current = Arc::new(Current::new(Stack::new(&config, &engine, 0)?));
         let (draining, closing) = (CancellationToken::new(), CancellationToken::new());

@@ -1,14 +1,27 @@
 //! The store that the configuration names, wrapped for a gateway.
 
+#[cfg(feature = "postgres")]
+mod clock;
+#[cfg(feature = "postgres")]
+mod postgres;
+
 use std::sync::Arc;
 
-use semel_embedded::{OpenError, Options};
+use semel_embedded::Options;
 use semel_store::{CacheLimits, Cached, Clock, MemoryStore, Metered, SteadyClock, Store};
 
 use crate::config::{Config, StoreChoice};
+use crate::error::StartError;
 
-/// Opens the store.
-pub(crate) fn open(config: &Config) -> Result<Arc<dyn Store>, OpenError> {
+/// Opens the store. What it does in the background it does on the present runtime, which must live
+/// as long as the store.
+#[cfg_attr(
+    not(feature = "postgres"),
+    expect(clippy::unused_async, reason = "only a store on a server has anything to wait for")
+)]
+pub(crate) async fn open(config: &Config) -> Result<Arc<dyn Store>, StartError> {
+    // Stores in this process have this clock themselves. They are not guarded: they bound their
+    // waiting themselves, and there is no network that could be down.
     let clock: Arc<dyn Clock> = Arc::new(SteadyClock::start());
     Ok(match &config.store {
         StoreChoice::Memory => {
@@ -18,16 +31,29 @@ pub(crate) fn open(config: &Config) -> Result<Arc<dyn Store>, OpenError> {
             let options = Options::new(path).durability(config.durability).clock(clock.clone());
             wrapped(options.open()?, clock, "embedded", config)
         }
+        #[cfg(feature = "postgres")]
+        StoreChoice::Postgres(address) => {
+            let (store, clock) = postgres::open(address).await?;
+            wrapped(store, clock, "postgres", config)
+        }
     })
 }
 
+/// Puts the cache and the meter around a store, which is guarded by now if it needs to be.
+///
+/// The order, from the inside out:
+///
+/// - *guarded* is next to the store, so that its breaker hears of every failure of the store, and of
+///   nothing else.
+/// - *cached* is around the guard, so that what is known to be settled is replayed without asking,
+///   and also while the breaker is open.
+/// - *metered* is around both: it measures what requests see, the breaker's refusals included.
 fn wrapped(
     store: impl Store,
     clock: Arc<dyn Clock>,
     kind: &'static str,
     config: &Config,
 ) -> Arc<dyn Store> {
-    // Not guarded: these stores are in this process and bound their waiting themselves.
     match config.limits.cache_bytes {
         0 => Arc::new(Metered::new(store, kind)),
         bytes => {

@@ -2,12 +2,13 @@
 //! retry gets the first answer back.
 //!
 //! This crate is the way in for Rust services: it gathers the protocol ([`core`]), the stores
-//! ([`store`]) and the [`Engine`] that drives them. Two features add to it:
+//! ([`store`]) and the [`Engine`] that drives them. Three features add to it:
 //!
 //! | feature | module | what |
 //! |---|---|---|
 //! | `embedded` | `embedded` | the durable store in a directory |
 //! | `http` | `http` | the HTTP contract, and a tower layer for axum, hyper and tonic |
+//! | `postgres` | `postgres` | the durable store on PostgreSQL, which several processes share |
 //!
 //! # Around a piece of work
 //!
@@ -36,6 +37,26 @@
 //!     assert_eq!(answer.reply(), Some(&Reply::new("charge ch_1")));
 //!     assert_eq!(matches!(answer, Answer::Executed { .. }), try_number == 1);
 //! }
+//! # Ok(())
+//! # }
+//! ```
+//!
+//! # On a database that several processes share
+//!
+//! ```no_run
+//! use semel::Engine;
+//! use semel::postgres::{Options, migrate};
+//! use semel::store::{Guard, Guarded};
+//!
+//! # #[tokio::main]
+//! # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+//! let options = Options::from_url("postgres://shop@db.internal/shop?sslmode=verify-full")?;
+//! migrate(&options).await?; // or `semel migrate`, once per version
+//! // A database can be away: the guard's breaker keeps that from holding everybody up.
+//! let guard = Guard { deadline: std::time::Duration::from_millis(2_500), ..Guard::default() };
+//! let store = options.verb_timeout(std::time::Duration::from_secs(2)).open().await?;
+//! let engine = Engine::new(Guarded::new(store, guard));
+//! # drop(engine);
 //! # Ok(())
 //! # }
 //! ```
@@ -69,4 +90,6 @@ pub use semel_embedded as embedded;
 pub use semel_engine::{Answer, Engine, EngineError, Execution, Limits, ShutdownReport, Stored};
 #[cfg(feature = "http")]
 pub use semel_http as http;
+#[cfg(feature = "postgres")]
+pub use semel_postgres as postgres;
 pub use semel_store as store;

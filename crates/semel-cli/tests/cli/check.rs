@@ -98,3 +98,32 @@ fn the_schema_is_json_and_needs_no_configuration() {
     let schema: serde_json::Value = serde_json::from_slice(&output.stdout).expect("JSON");
     assert!(schema["properties"]["upstream"].is_object());
 }
+
+/// Wherever it is written, and whether it is right or wrong.
+#[test]
+fn the_password_of_a_database_is_never_told() {
+    let directory = tempfile::tempdir().expect("a directory");
+    for end in ["", "?sslmode=maybe", "?password=hunter3"] {
+        let url = format!("postgres://shop:hunter2@db.internal/shop{end}");
+        fs::write(directory.path().join("file.toml"), format!("store = \"{url}\""))
+            .expect("a file");
+        let arguments = ["check", "--upstream", "http://127.0.0.1:1"];
+        let checks = [
+            semel(directory.path(), &arguments).args(["--store", &url]).output(),
+            semel(directory.path(), &arguments).env("SEMEL_STORE", &url).output(),
+            semel(directory.path(), &arguments).args(["--config", "file.toml"]).output(),
+        ];
+        for output in checks.map(|output| output.expect("the program runs")) {
+            let (out, err) = (text(&output.stdout), text(&output.stderr));
+            assert!(!out.contains("hunter") && !err.contains("hunter"), "{out}{err}");
+            if cfg!(feature = "postgres") && end != "?sslmode=maybe" {
+                assert!(out.contains("postgres://shop@db.internal:5432/shop"), "{out}{err}");
+            } else {
+                assert!(
+                    err.contains("`store` is \"postgres://***\"") && err.contains("cure:"),
+                    "{err}"
+                );
+            }
+        }
+    }
+}

@@ -1,8 +1,12 @@
+#[cfg(feature = "postgres")]
+use std::net::TcpListener;
 use std::thread;
 
 use rustix::process::Signal;
 
 use crate::support::{Gateway, Upstream, eventually, get, post};
+#[cfg(feature = "postgres")]
+use crate::support::{Running, semel};
 
 fn draining(gateway: &Gateway) {
     eventually("draining", || (gateway.ready() == Some(503)).then_some(()));
@@ -57,4 +61,20 @@ fn a_second_signal_ends_at_once() {
     let said = gateway.process.err.all();
     assert!(said.contains("stopped at once") && said.contains("SIGINT"), "{said}");
     drop(client.join().expect("a client"));
+}
+
+/// It need not wait for a database that does not answer.
+#[cfg(feature = "postgres")]
+#[test]
+fn a_gateway_that_still_starts_ends_at_once() {
+    let database = TcpListener::bind("127.0.0.1:0").expect("a port");
+    let store = format!("postgres://u:p@{}/d", database.local_addr().expect("an address"));
+    let directory = tempfile::tempdir().expect("a directory");
+    let mut command = semel(directory.path(), &["gateway", "--upstream", "http://127.0.0.1:1"]);
+    command.args(["--listen", "127.0.0.1:0", "--admin", "off", "--store", &store]);
+    let mut process = Running::start(command);
+    let _silent = database.accept().expect("a gateway that connects");
+    process.signal(Signal::TERM);
+    assert_eq!(process.exit_code(), Some(0));
+    assert!(process.err.all().contains("stopped before it had started"));
 }

@@ -2,13 +2,15 @@ use crate::support::{run, text};
 
 #[test]
 fn wrong_usage_exits_with_2_and_talks_on_standard_error() {
-    let wrong: [&[&str]; 6] = [
+    let wrong: [&[&str]; 7] = [
         &[],
         &["demo", "--colour"],
         &["demo", "--failure-rate", "2"],
         &["gateway", "extra"],
         &["check", "--schema", "--config", "semel.toml"],
         &["completions", "cobol"],
+        // With or without the feature `postgres`.
+        &["migrate", "--listen", "127.0.0.1:1"],
     ];
     for arguments in wrong {
         let output = run(arguments);
@@ -20,7 +22,8 @@ fn wrong_usage_exits_with_2_and_talks_on_standard_error() {
 
 #[test]
 fn every_command_has_help_with_examples() {
-    for command in ["gateway", "check", "demo", "completions"] {
+    let migrate = cfg!(feature = "postgres").then_some("migrate");
+    for command in ["gateway", "check", "demo", "completions"].into_iter().chain(migrate) {
         let output = run(&[command, "--help"]);
         let help = text(&output.stdout);
         assert_eq!(output.status.code(), Some(0), "{command}");

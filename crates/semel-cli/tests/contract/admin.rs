@@ -64,7 +64,7 @@ fn the_store_is_timed_by_verb() {
     let (_upstream, gateway) = busy();
     let metrics = gateway.metrics();
     for (verb, least) in [("claim", 2.0), ("settle", 1.0), ("release", 1.0)] {
-        let labels = [("verb", verb), ("store", "embedded")];
+        let labels = [("verb", verb), ("store", gateway.setup().store_kind())];
         let count = metrics.find("semel_store_verb_seconds_count", &labels);
         assert!(count.is_some_and(|count| count >= least), "{verb}: {count:?}");
         let sum = metrics.find("semel_store_verb_seconds_sum", &labels);

@@ -25,7 +25,7 @@ fn a_thousand_pairs_with_one_key_get_their_own_answers() {
         let canary = seen.header("x-canary").unwrap_or("none").to_owned();
         Reply::new(201, canary.clone()).field("X-Secret", &canary)
     });
-    let gateway = Setup::before(&upstream).top("durability = \"process\"").start();
+    let gateway = Setup::before(&upstream).unsynced().start();
     let mut clients: Vec<(String, String)> = Vec::new();
     let mut known = std::collections::BTreeSet::new();
     for number in 0.. {

@@ -2,6 +2,9 @@
 //!
 //! Every row of the contract's table, every row of "what a crash means", and every trap that HTTP
 //! touches has a test here; their comments name the row, the trap or the invariant.
+//!
+//! The store is embedded, unless `SEMEL_CONTRACT_STORE=postgres`: then most of it runs on a real
+//! PostgreSQL server. What only a shared store can show is in `postgres`, and always runs there.
 
 mod abandoned;
 mod admin;
@@ -21,6 +24,8 @@ mod methods;
 mod mismatches;
 mod outcomes;
 mod paths;
+#[cfg(feature = "postgres")]
+mod postgres;
 mod refusals;
 mod reload;
 mod replays;

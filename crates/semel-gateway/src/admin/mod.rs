@@ -33,8 +33,9 @@ const CONNECTIONS_MAX: usize = 64;
 /// How long one may stay, and then still take to read its last answer.
 const STAY: Duration = Duration::from_mins(1);
 const FAREWELL: Duration = Duration::from_secs(10);
-/// How long the store may take to say that it is well.
-const HEALTH_TIMEOUT: Duration = Duration::from_secs(2);
+/// How long the store may take to say that it is well: longer than its guard lets it, so that the
+/// guard learns of it, and the reason is known here.
+const HEALTH_TIMEOUT: Duration = Duration::from_secs(3);
 
 /// What the admin address looks at.
 #[derive(Clone)]

@@ -3,7 +3,6 @@
 use super::settings::{self, Section};
 use super::sheet::Sheet;
 use super::sheets::Sheets;
-use super::source::masked;
 
 /// A line for each setting whose value differs in `new`.
 pub(super) fn changes(old: &Sheets, new: &Sheets) -> Vec<String> {
@@ -36,7 +35,7 @@ fn compare(place: &str, section: Section, old: &Sheet, new: &Sheet, lines: &mut 
     for setting in settings::of(section).filter(|setting| setting.name != "match") {
         let name = setting.name;
         if value(old, name) != value(new, name) {
-            let (from, to) = (masked(&old.shown(name)), masked(&new.shown(name)));
+            let (from, to) = (old.shown(name), new.shown(name));
             lines.push(format!("{place}{name}: {from} -> {to}"));
         }
     }

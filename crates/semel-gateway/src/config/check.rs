@@ -40,10 +40,10 @@ pub(super) fn addresses(sheets: &Sheets, found: &mut Found) {
 /// Durability is a matter of the embedded store.
 pub(super) fn store(sheets: &Sheets, found: &mut Found) {
     let top = &sheets.top;
-    let is_embedded = !matches!(top.store(), Some(StoreChoice::Memory));
+    let is_embedded = matches!(top.store(), None | Some(StoreChoice::Embedded(_)));
     if let (false, Some(_)) = (is_embedded, top.place("durability")) {
         let (durability, store) = (top.shown("durability"), top.shown("store"));
-        let what = format!("`durability` is {durability}, and `store` ({store}) has none");
+        let what = format!("`durability` is {durability}, and `store` ({store}) is not embedded");
         let cure = "remove it, or choose an embedded store";
         add(top, &["durability", "store"], what, cure, found);
     }

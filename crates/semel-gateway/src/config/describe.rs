@@ -4,7 +4,7 @@ use super::fault::Place;
 use super::settings::{self, Section, Setting};
 use super::sheet::{By, Entry, Level, Origin, Sheet};
 use super::sheets::Sheets;
-use super::source::{Source, masked};
+use super::source::Source;
 
 /// Longer values push aside where they come from.
 const VALUE_WIDTH: usize = 34;
@@ -37,7 +37,7 @@ fn row(
     source: Option<&Source<'_>>,
 ) -> String {
     let (value, origin) = match entry {
-        Some(entry) => (masked(&entry.shown), origin(&entry.origin, is_route, source)),
+        Some(entry) => (entry.shown.clone(), origin(&entry.origin, is_route, source)),
         None => ("-".to_owned(), "default".to_owned()),
     };
     format!("  {:<20}  {value:<VALUE_WIDTH$}  {origin}\n", setting.name)

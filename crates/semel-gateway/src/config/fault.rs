@@ -2,6 +2,7 @@
 
 use std::collections::BTreeSet;
 use std::fmt;
+use std::ops::Range;
 
 use super::source::{Snippet, Source, masked, plain};
 
@@ -44,7 +45,11 @@ pub(super) struct Wrong {
 
 /// Faults as they are found, in any order. The same one found twice counts once.
 #[derive(Debug, Default)]
-pub(super) struct Found(BTreeSet<(Place, Wrong)>);
+pub(super) struct Found {
+    faults: BTreeSet<(Place, Wrong)>,
+    /// Where the file has values that may be secret: lines are shown without them.
+    hidden: Vec<Range<usize>>,
+}
 
 /// A file of faults needs no thousand explanations.
 const TOLD_MAX: usize = 100;
@@ -97,19 +102,25 @@ impl Fault {
         &self.cure
     }
 
-    fn new(place: Place, wrong: &Wrong, source: Option<&Source<'_>>) -> Self {
+    fn new(
+        place: Place,
+        wrong: &Wrong,
+        source: Option<&Source<'_>>,
+        hidden: &[Range<usize>],
+    ) -> Self {
         let (at, snippet) = match (place, source) {
             (Place::Variable(name), _) => (name, None),
             (Place::Flag(name), _) => (name.to_owned(), None),
             (Place::File(start, end), Some(source)) => {
-                let snippet = source.snippet(start, end);
+                let snippet = source.snippet(start, end, hidden);
                 (format!("{}:{}:{}", source.name, snippet.line, snippet.column), Some(snippet))
             }
             (Place::Whole, Some(source)) => (source.name.to_owned(), None),
             (Place::Whole | Place::File(..), None) => ("configuration".to_owned(), None),
         };
-        let told = |text: &str| masked(text).chars().map(plain).collect();
-        Self { at: told(&at), what: told(&wrong.what), cure: told(&wrong.cure), snippet }
+        let told = |text: &str| text.chars().map(plain).collect();
+        // A cure has nothing of what was written, but may show how a password is written.
+        Self { at: told(&at), what: told(&masked(&wrong.what)), cure: told(&wrong.cure), snippet }
     }
 }
 
@@ -126,7 +137,7 @@ impl fmt::Display for Fault {
 // === impl Place ===
 
 impl Place {
-    pub(super) fn of(span: &std::ops::Range<usize>) -> Self {
+    pub(super) fn of(span: &Range<usize>) -> Self {
         Self::File(span.start, span.end)
     }
 }
@@ -143,26 +154,34 @@ impl Wrong {
 
 impl Found {
     pub(super) fn add(&mut self, place: Place, what: impl Into<String>, cure: impl Into<String>) {
-        self.0.insert((place, Wrong::new(what, cure)));
+        self.faults.insert((place, Wrong::new(what, cure)));
+    }
+
+    /// Whatever is wrong, what stands here is not to be shown.
+    pub(super) fn hide(&mut self, place: &Place) {
+        if let Place::File(start, end) = place {
+            self.hidden.push(*start..*end);
+        }
     }
 
     pub(super) fn is_empty(&self) -> bool {
-        self.0.is_empty()
+        self.faults.is_empty()
     }
 
     /// Takes out what does not pass.
     pub(super) fn retain(&mut self, keep: impl Fn(&Place) -> bool) {
-        self.0.retain(|(place, _)| keep(place));
+        self.faults.retain(|(place, _)| keep(place));
     }
 
     pub(super) fn extend(&mut self, other: Self) {
-        self.0.extend(other.0);
+        self.faults.extend(other.faults);
+        self.hidden.extend(other.hidden);
     }
 
     pub(super) fn into_faults(self, source: Option<&Source<'_>>) -> Faults {
-        let left_out = self.0.len().saturating_sub(TOLD_MAX);
-        let told = self.0.into_iter().take(TOLD_MAX);
-        let faults = told.map(|(place, wrong)| Fault::new(place, &wrong, source)).collect();
-        Faults { faults, left_out }
+        let left_out = self.faults.len().saturating_sub(TOLD_MAX);
+        let told = self.faults.into_iter().take(TOLD_MAX);
+        let fault = |(place, wrong)| Fault::new(place, &wrong, source, &self.hidden);
+        Faults { faults: told.map(fault).collect(), left_out }
     }
 }

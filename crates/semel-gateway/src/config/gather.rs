@@ -8,7 +8,7 @@ use toml::de::{DeTable, DeValue};
 use super::Flags;
 use super::fault::{Found, Place};
 use super::raw::Raw;
-use super::settings::{self, Section, Setting};
+use super::settings::{self, Kind, Section, Setting};
 use super::unknown;
 use super::value::{self, Value};
 
@@ -17,7 +17,7 @@ use super::value::{self, Value};
 pub(super) struct Given {
     /// `None` if it was refused.
     pub(super) value: Option<Value>,
-    /// As it was written.
+    /// As it was written, without secrets.
     pub(super) shown: String,
     pub(super) place: Place,
 }
@@ -176,5 +176,12 @@ fn add_setting(
 
 fn add_raw(layer: &mut Layer, setting: &'static Setting, raw: Raw, found: &mut Found) {
     let value = value::read(setting, &raw, found);
-    layer.insert(setting.name, Given { value, shown: raw.shown(), place: raw.place });
+    let shown = match &value {
+        Some(Value::Store(store)) => format!("{:?}", store.shown()),
+        _ => raw.hushed(setting.kind),
+    };
+    if setting.kind == Kind::Store {
+        found.hide(&raw.place);
+    }
+    layer.insert(setting.name, Given { value, shown, place: raw.place });
 }

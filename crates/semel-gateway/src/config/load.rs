@@ -10,34 +10,73 @@ use super::sheets::Sheets;
 use super::source::Source;
 use super::syntax::{self, Broken};
 use super::value::Value;
-use super::{Config, Flags, check, policy};
+use super::{Config, Flags, StoreChoice, check, policy};
 
 /// A file of routes needs no more.
 const SOURCE_MAX: usize = 1 << 20;
+
+/// What was set, and what is wrong with it so far.
+struct Read {
+    gathered: Gathered,
+    broken: Broken,
+    syntax: Found,
+    found: Found,
+}
 
 pub(super) fn load(
     source: Option<&Source<'_>>,
     env: impl IntoIterator<Item = (String, String)>,
     flags: &Flags,
 ) -> Result<Config, Faults> {
-    let (mut syntax, mut found) = (Found::default(), Found::default());
-    let mut gathered = Gathered::default();
-    let broken = match source {
-        Some(source) => add_file(&mut gathered, source, &mut syntax, &mut found),
-        None => Broken::default(),
-    };
-    for (name, text) in env {
-        gathered.add_variable(&name, &text, &mut found);
+    let mut read = Read::new(source, env, flags);
+    let config = checked(&read.gathered, source, &read.broken, &mut read.found);
+    read.judged(config, source)
+}
+
+/// The store alone. Every value is read all the same, so that what is misspelt is told.
+pub(super) fn store(
+    source: Option<&Source<'_>>,
+    env: impl IntoIterator<Item = (String, String)>,
+    flags: &Flags,
+) -> Result<StoreChoice, Faults> {
+    let mut read = Read::new(source, env, flags);
+    let sheets = Sheets::new(&read.gathered);
+    check::store(&sheets, &mut read.found);
+    read.judged(sheets.top.store().cloned(), source)
+}
+
+// === impl Read ===
+
+impl Read {
+    fn new(
+        source: Option<&Source<'_>>,
+        env: impl IntoIterator<Item = (String, String)>,
+        flags: &Flags,
+    ) -> Self {
+        let (mut syntax, mut found) = (Found::default(), Found::default());
+        let mut gathered = Gathered::default();
+        let broken = match source {
+            Some(source) => add_file(&mut gathered, source, &mut syntax, &mut found),
+            None => Broken::default(),
+        };
+        for (name, text) in env {
+            gathered.add_variable(&name, &text, &mut found);
+        }
+        gathered.add_flags(flags, &mut found);
+        Self { gathered, broken, syntax, found }
     }
-    gathered.add_flags(flags, &mut found);
-    let config = checked(&gathered, source, &broken, &mut found);
-    if let Some(source) = source {
-        found.retain(|place| !broken.taints(place, source));
-    }
-    found.extend(syntax);
-    match config {
-        Some(config) if found.is_empty() => Ok(config),
-        _ => Err(found.into_faults(source)),
+
+    /// What was made of it, if nothing is wrong.
+    fn judged<T>(self, made: Option<T>, source: Option<&Source<'_>>) -> Result<T, Faults> {
+        let Self { broken, syntax, mut found, .. } = self;
+        if let Some(source) = source {
+            found.retain(|place| !broken.taints(place, source));
+        }
+        found.extend(syntax);
+        match made {
+            Some(made) if found.is_empty() => Ok(made),
+            _ => Err(found.into_faults(source)),
+        }
     }
 }
 

@@ -23,9 +23,9 @@
 //! ```
 //!
 //! The way of a value: `settings` has the table of all that can be set; `gather` finds what was
-//! set (`syntax`, `raw`, `unknown`), `value` and `list` read it (`units`, `upstream`), `sheet` lays
-//! it over what is more general, `policy` and `check` see whether it goes together. Whatever is
-//! wrong ends up in `fault`. `describe`, `schema` and `reference` tell of the same table.
+//! set (`syntax`, `raw`, `unknown`), `value` and `list` read it (`units`, `upstream`, `store`),
+//! `sheet` lays it over what is more general, `policy` and `check` see whether it goes together.
+//! Whatever is wrong ends up in `fault`. `describe`, `schema` and `reference` tell of the same table.
 
 mod changes;
 mod check;
@@ -43,6 +43,7 @@ mod settings;
 mod sheet;
 mod sheets;
 mod source;
+mod store;
 mod syntax;
 mod units;
 mod unknown;
@@ -52,8 +53,12 @@ mod value;
 pub use fault::{Fault, Faults};
 pub use reference::reference;
 pub use schema::schema;
+#[cfg(feature = "postgres")]
+pub use store::PostgresAddress;
+pub use store::StoreChoice;
 pub use upstream::{Scheme, Upstream};
 
+use std::fmt;
 use std::net::SocketAddr;
 use std::num::NonZero;
 use std::path::PathBuf;
@@ -104,7 +109,7 @@ pub struct Config {
 }
 
 /// What was typed on the command line. Each flag wins over the setting of its name.
-#[derive(Clone, Debug, Default)]
+#[derive(Clone, Default)]
 pub struct Flags {
     /// `--listen`
     pub listen: Option<String>,
@@ -114,16 +119,6 @@ pub struct Flags {
     pub upstream: Option<String>,
     /// `--store`
     pub store: Option<String>,
-}
-
-/// Where records are kept.
-#[derive(Clone, Debug, PartialEq, Eq)]
-#[non_exhaustive]
-pub enum StoreChoice {
-    /// In memory, until the process ends.
-    Memory,
-    /// In this directory.
-    Embedded(PathBuf),
 }
 
 /// How log lines look.
@@ -187,6 +182,20 @@ pub struct Limits {
     pub cache_bytes: u64,
 }
 
+// === impl Flags ===
+
+/// Without secrets.
+impl fmt::Debug for Flags {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Flags")
+            .field("listen", &self.listen)
+            .field("admin", &self.admin)
+            .field("upstream", &self.upstream.as_deref().map(source::masked))
+            .field("store", &self.store.as_deref().map(store::told))
+            .finish()
+    }
+}
+
 // === impl Config ===
 
 impl Config {
@@ -203,6 +212,16 @@ impl Config {
     ) -> Result<Self, Faults> {
         let source = source.map(|(name, text)| Source::new(name, text));
         load::load(source.as_ref(), env, flags)
+    }
+
+    /// Where records are kept, for who needs nothing else: an upstream may be missing.
+    pub fn store(
+        source: Option<(&str, &str)>,
+        env: impl IntoIterator<Item = (String, String)>,
+        flags: &Flags,
+    ) -> Result<StoreChoice, Faults> {
+        let source = source.map(|(name, text)| Source::new(name, text));
+        load::store(source.as_ref(), env, flags)
     }
 
     /// What is in effect and where it comes from, for people.

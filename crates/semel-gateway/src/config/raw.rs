@@ -5,6 +5,8 @@ use toml::de::{DeInteger, DeValue};
 
 use super::fault::Place;
 use super::settings::Kind;
+use super::source::masked;
+use super::store;
 
 /// A value, and where it stands.
 #[derive(Clone, Debug)]
@@ -78,17 +80,34 @@ impl Raw {
         }
     }
 
-    /// The same, for a fault: not longer than a line takes.
+    /// The same, without what may be a secret in a setting of this kind.
+    pub(super) fn hushed(&self, kind: Kind) -> String {
+        match (kind, &self.form) {
+            (Kind::Store, Form::Text(text)) => format!("{:?}", store::told(text)),
+            _ => masked(&self.shown()),
+        }
+    }
+
+    /// The same, for a fault.
+    pub(super) fn told_as(&self, kind: Kind) -> String {
+        // Hushed first: of a password that is cut off nobody could say where it ends.
+        self.shortened(self.hushed(kind))
+    }
+
+    /// The same, if no setting is known that it could be for.
     pub(super) fn told(&self) -> String {
-        match (&self.form, self.shown()) {
-            (Form::List(items), text) if text.chars().count() > TOLD_MAX => {
-                format!("a list of {}", items.len())
-            }
-            (_, text) if text.chars().count() > TOLD_MAX => {
+        self.shortened(masked(&self.shown()))
+    }
+
+    /// Not longer than a line takes.
+    fn shortened(&self, text: String) -> String {
+        match &self.form {
+            _ if text.chars().count() <= TOLD_MAX => text,
+            Form::List(items) => format!("a list of {}", items.len()),
+            _ => {
                 let head: String = text.chars().take(TOLD_MAX).collect();
                 format!("{head}…")
             }
-            (_, text) => text,
         }
     }
 }

@@ -116,7 +116,7 @@ fn of_kind(kind: Kind) -> Members {
         Kind::Address => pattern("^.+:[0-9]+$"),
         Kind::AddressOrOff => pattern("^(off|.+:[0-9]+)$"),
         Kind::Upstream => pattern("^https?://[^@?#]+$"),
-        Kind::Store => pattern("^(memory:|embedded:.+)$"),
+        Kind::Store => pattern("^(memory:|embedded:.+|postgres(ql)?://.+)$"),
         Kind::Namespace => pattern("^[A-Za-z0-9._-]{1,64}$"),
         Kind::Host | Kind::Path => {
             object([("type", text("string")), ("minLength", Json::Verbatim("1".to_owned()))])

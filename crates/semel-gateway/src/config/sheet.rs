@@ -21,7 +21,7 @@ pub(super) struct Sheet(BTreeMap<&'static str, Entry>);
 #[derive(Clone, Debug)]
 pub(super) struct Entry {
     pub(super) value: Value,
-    /// As it was written.
+    /// As it was written, without secrets.
     pub(super) shown: String,
     pub(super) origin: Origin,
     /// It would have been another, had that not been refused. What depends on it is not judged.
@@ -166,7 +166,7 @@ impl Sheet {
         origin.place().cloned()
     }
 
-    /// A setting's value as it was written, for a fault.
+    /// A setting's value as it was written, without secrets.
     pub(super) fn shown(&self, name: &str) -> String {
         self.get(name).map_or_else(|| "not set".to_owned(), |entry| entry.shown.clone())
     }

@@ -1,6 +1,9 @@
 //! The text of a configuration file, and how a place in it is shown.
 
 use std::fmt;
+use std::ops::Range;
+
+use super::store;
 
 /// A file.
 #[derive(Debug)]
@@ -48,7 +51,8 @@ impl<'a> Source<'a> {
         line.strip_suffix('\r').unwrap_or(line)
     }
 
-    pub(super) fn snippet(&self, start: usize, end: usize) -> Snippet {
+    /// The line of a part, without what is hidden.
+    pub(super) fn snippet(&self, start: usize, end: usize, hidden: &[Range<usize>]) -> Snippet {
         // What is missing at the end of the file is shown behind its last word.
         let start = self.text.floor_char_boundary(start.min(self.text.trim_end().len()));
         let number = self.line_number(start);
@@ -61,9 +65,27 @@ impl<'a> Source<'a> {
         let bom = usize::from(number == 1 && line.starts_with(BOM));
         let column = count(line.get(..before)).saturating_sub(bom);
         let width = count(line.get(before..line.floor_char_boundary(part))).max(1);
-        let masked = masked(line);
-        let visible: Vec<char> = masked.chars().skip(bom).map(plain).collect();
+        let visible = masked(&self.line_without(number, hidden));
+        let visible: Vec<char> = visible.chars().skip(bom).map(plain).collect();
         Snippet::new(number, column, width, &visible)
+    }
+
+    /// A line, with what is hidden starred out behind its scheme. No character moves.
+    fn line_without(&self, number: usize, hidden: &[Range<usize>]) -> String {
+        let first = self.line_starts.get(number.wrapping_sub(1)).copied().unwrap_or_default();
+        let secrets: Vec<_> = hidden.iter().map(|value| self.secret_of(value)).collect();
+        let star = |(at, c): (usize, char)| {
+            let is_secret = secrets.iter().any(|secret| secret.contains(&(first + at)));
+            if is_secret { '*' } else { c }
+        };
+        self.line(number).char_indices().map(star).collect()
+    }
+
+    /// The bytes of a value that may be secret.
+    fn secret_of(&self, value: &Range<usize>) -> Range<usize> {
+        let text = self.text.get(value.clone()).unwrap_or_default();
+        let secret = store::secret_in(text);
+        value.start + secret.start..value.start + secret.end
     }
 }
 
@@ -97,23 +119,28 @@ pub(super) fn plain(c: char) -> char {
     if c.is_control() && c != '\t' { char::REPLACEMENT_CHARACTER } else { c }
 }
 
-/// The text with what stands between `://` and `@` starred out: it is a password, and faults end
-/// up in logs. No character moves.
-pub(super) fn masked(text: &str) -> String {
-    let mut out = String::with_capacity(text.len());
-    let mut rest = text;
-    while let Some(at) = rest.find("://") {
-        let (head, tail) = rest.split_at(at + 3);
-        out.push_str(head);
-        let end = tail.find(|c: char| c.is_whitespace() || c == '"' || c == '\'');
-        let (address, after) = tail.split_at(end.unwrap_or(tail.len()));
-        let secret = address.rfind('@').unwrap_or_default();
-        out.extend(address[..secret].chars().map(|_| '*'));
-        out.push_str(&address[secret..]);
-        rest = after;
-    }
-    out.push_str(rest);
+/// A line with passwords of addresses starred out: faults end up in logs. What stands between `://`
+/// and the last `@` may be one, whatever is in it, and what is called so is one. No character moves.
+pub(super) fn masked(line: &str) -> String {
+    let Some((head, tail)) = line.split_once("://") else { return line.to_owned() };
+    let (secret, rest) = tail.split_at(tail.rfind('@').unwrap_or_default());
+    let mut out = format!("{head}://");
+    out.extend(secret.chars().map(|_| '*'));
+    push_without_passwords(&mut out, rest);
     out
+}
+
+/// Parameters of an address, the value of `password` starred out.
+fn push_without_passwords(out: &mut String, address: &str) {
+    for part in address.split_inclusive(['?', '&']) {
+        match part.split_once('=') {
+            Some((name, value)) if name.to_ascii_lowercase().contains("password") => {
+                out.extend([name, "="]);
+                out.extend(value.chars().map(|c| if c == '&' { c } else { '*' }));
+            }
+            _ => out.push_str(part),
+        }
+    }
 }
 
 #[cfg(test)]
@@ -122,7 +149,7 @@ mod tests {
 
     fn shown(text: &str, part: &str) -> String {
         let start = text.find(part).unwrap();
-        Source::new("f", text).snippet(start, start + part.len()).to_string()
+        Source::new("f", text).snippet(start, start + part.len(), &[]).to_string()
     }
 
     #[test]
@@ -136,9 +163,9 @@ mod tests {
 
     #[test]
     fn the_end_of_the_file_is_behind_its_last_word() {
-        let snippet = Source::new("f", "a = [1\n\n").snippet(8, 8);
+        let snippet = Source::new("f", "a = [1\n\n").snippet(8, 8, &[]);
         assert_eq!((snippet.line, snippet.column), (1, 7));
-        let snippet = Source::new("f", "").snippet(3, 9);
+        let snippet = Source::new("f", "").snippet(3, 9, &[]);
         assert_eq!((snippet.line, snippet.column), (1, 1));
     }
 
@@ -152,8 +179,29 @@ mod tests {
 
     #[test]
     fn passwords_are_not_told() {
-        assert_eq!(masked(r#"a = "redis://u:p@h/0" # x@y"#), r#"a = "redis://***@h/0" # x@y"#);
-        assert_eq!(masked("http://h/a://b:c@d and @"), "http://*********@d and @");
-        assert_eq!(masked("nothing here"), "nothing here");
+        for (text, expected) in [
+            (r#"a = "redis://u:p@h/0" # x"#, r#"a = "redis://***@h/0" # x"#),
+            (r#"a = "x://u:p"' :@h" # x"#, r#"a = "x://*******@h" # x"#),
+            ("http://h/a://b:c@d and @", "http://****************@"),
+            (r#""x://h?a=b&Password=c&d=e" f"#, r#""x://h?a=b&Password=*&d=e" f"#),
+            ("nothing here", "nothing here"),
+        ] {
+            assert_eq!(masked(text), expected);
+        }
+    }
+
+    #[test]
+    fn what_is_hidden_is_starred_out_where_it_stands() {
+        for (value, expected) in [
+            (r#""postgres://u:p@h/d""#, r#""postgres://*******""#),
+            (r#""postgres\u003a//u:p@h""#, r#""*********************""#),
+            (r#""embedded:./data""#, r#""embedded:./data""#),
+            ("12", "12"),
+        ] {
+            let text = format!("ä = 1\nstore = {value} # end");
+            let span = 15..15 + value.len();
+            let snippet = Source::new("f", &text).snippet(15, 16, std::slice::from_ref(&span));
+            assert_eq!(snippet.shown, format!("store = {expected} # end"));
+        }
     }
 }

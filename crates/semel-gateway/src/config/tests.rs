@@ -3,6 +3,8 @@
 mod faults;
 mod layers;
 mod pages;
+#[cfg(feature = "postgres")]
+mod postgres;
 mod properties;
 mod settings;
 

@@ -1,7 +1,6 @@
 //! Values of settings, read and checked one by one.
 
 use std::net::SocketAddr;
-use std::path::PathBuf;
 use std::time::Duration;
 
 use http::header::{HeaderName, HeaderValue};
@@ -39,7 +38,7 @@ pub(super) enum Value {
 }
 
 /// What follows "`name` is value, ", and the cure.
-type Refusal = (String, String);
+pub(super) type Refusal = (String, String);
 
 /// Reads a value, or adds to `found` what is wrong with it.
 pub(super) fn read(setting: &Setting, raw: &Raw, found: &mut Found) -> Option<Value> {
@@ -58,7 +57,7 @@ pub(super) fn read(setting: &Setting, raw: &Raw, found: &mut Found) -> Option<Va
     match refused {
         Ok(value) => Some(value),
         Err((what, cure)) => {
-            let what = format!("`{}` is {}, {what}", setting.name, raw.told());
+            let what = format!("`{}` is {}, {what}", setting.name, raw.told_as(setting.kind));
             let cure = with_example(&cure, setting);
             found.add(raw.place.clone(), what, cure);
             None
@@ -82,7 +81,7 @@ fn from_text(kind: Kind, text: &str) -> Result<Value, Refusal> {
         Kind::AddressOrOff if text == "off" => Ok(Value::Address(None)),
         Kind::Address | Kind::AddressOrOff => address(text, kind).map(Some).map(Value::Address),
         Kind::Upstream => Upstream::parse(text).map(Value::Upstream).map_err(owned),
-        Kind::Store => store(text).map(Value::Store),
+        Kind::Store => StoreChoice::parse(text).map(Value::Store),
         Kind::Namespace => checked(text, is_namespace(text), NAMESPACE),
         Kind::Host => checked(text, is_host(text), HOST),
         Kind::Path => checked(text, !text.is_empty() && !text.contains('\0'), PATH),
@@ -196,44 +195,6 @@ fn address(text: &str, kind: Kind) -> Result<SocketAddr, Refusal> {
         };
         ("which is not an address".to_owned(), cure)
     })
-}
-
-/// Stores that are planned: how they are written, and their names.
-const LATER: [(&str, &str); 7] = [
-    ("redis+cluster:", "Redis Cluster"),
-    ("redis+sentinel:", "Redis Sentinel"),
-    ("redis:", "Redis"),
-    ("rediss:", "Redis"),
-    ("postgres:", "PostgreSQL"),
-    ("postgresql:", "PostgreSQL"),
-    ("tiered:", "tiered"),
-];
-
-fn store(text: &str) -> Result<StoreChoice, Refusal> {
-    let forms = r#"write "embedded:DIR", or "memory:" for tests"#;
-    match text.split_once(':') {
-        Some(("memory", "")) => return Ok(StoreChoice::Memory),
-        Some(("embedded", "")) => {
-            return Err(owned((
-                "which names no directory",
-                r#"write it behind the colon, such as "embedded:./semel-data""#,
-            )));
-        }
-        Some(("embedded", path)) if path.starts_with("//") || path.contains('\0') => {
-            return Err(owned((
-                "which is not a directory",
-                r#"write it without slashes of a URL, such as "embedded:./semel-data""#,
-            )));
-        }
-        Some(("embedded", path)) => return Ok(StoreChoice::Embedded(PathBuf::from(path))),
-        _ => {}
-    }
-    match LATER.iter().find(|(prefix, _)| text.starts_with(prefix)) {
-        Some((_, name)) => {
-            Err((format!("and this build has no {name} store yet"), forms.to_owned()))
-        }
-        None => Err((String::from("which is not a store"), forms.to_owned())),
-    }
 }
 
 fn is_namespace(text: &str) -> bool {

@@ -2,13 +2,13 @@
 
 use std::io::{BufRead as _, BufReader};
 use std::net::SocketAddr;
-use std::process::{Child, ChildStderr, Command, ExitStatus, Stdio};
+use std::process::{Child, ChildStderr, ExitStatus, Stdio};
 use std::sync::{Arc, Mutex};
 use std::thread::{self, JoinHandle};
 
 use rustix::process::{Pid, Signal, kill_process};
 
-use super::{Answer, Call, Metrics, Setup, eventually};
+use super::{Answer, Call, Metrics, Setup, eventually, semel};
 
 /// A gateway that runs. Killed when dropped.
 pub(crate) struct Gateway {
@@ -24,13 +24,10 @@ pub(crate) struct Gateway {
 
 impl Gateway {
     pub(super) fn start(setup: Setup) -> Self {
-        let mut command = Command::new(env!("CARGO_BIN_EXE_semel"));
-        command.arg("gateway").arg("--config").arg(setup.file());
-        command.args(["--listen", "127.0.0.1:0", "--admin", "127.0.0.1:0"]);
-        for (name, _) in std::env::vars().filter(|(name, _)| name.starts_with("SEMEL_")) {
-            command.env_remove(name);
-        }
-        command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::piped());
+        let mut command =
+            semel(&["gateway", "--listen", "127.0.0.1:0", "--admin", "127.0.0.1:0", "--config"]);
+        command.arg(setup.file());
+        command.stdout(Stdio::null()).stderr(Stdio::piped());
         let mut child = command.spawn().expect("the binary");
         let said = Arc::<Mutex<Vec<String>>>::default();
         let reader = read_lines(child.stderr.take().expect("its stderr"), said.clone());

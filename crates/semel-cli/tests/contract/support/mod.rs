@@ -1,6 +1,9 @@
 //! What the tests share: the binary, an upstream with a script, a client, and patience with limits.
 
 mod call;
+mod command;
+#[cfg(feature = "postgres")]
+mod database;
 mod gate;
 mod gateway;
 mod message;
@@ -14,6 +17,11 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 pub(crate) use call::{Answer, Call};
+#[cfg(feature = "postgres")]
+pub(crate) use command::Ended;
+pub(crate) use command::semel;
+#[cfg(feature = "postgres")]
+pub(crate) use database::Database;
 pub(crate) use gate::Gate;
 pub(crate) use gateway::Gateway;
 pub(crate) use metrics::Metrics;

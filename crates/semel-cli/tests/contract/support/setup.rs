@@ -7,6 +7,8 @@ use std::sync::Arc;
 
 use tempfile::TempDir;
 
+#[cfg(feature = "postgres")]
+use super::{Ended, semel};
 use super::{Gateway, Upstream};
 
 /// How a gateway is to be started. Clones share the directory with the store.
@@ -24,14 +26,20 @@ pub(crate) struct Setup {
 // === impl Setup ===
 
 impl Setup {
-    /// The defaults, with an embedded store in a new directory.
+    /// The defaults, with a store of its own: embedded in a new directory, unless
+    /// `SEMEL_CONTRACT_STORE` names another kind.
     pub(crate) fn before(upstream: &Upstream) -> Self {
         Self::before_address(upstream.address())
     }
 
     pub(crate) fn before_address(upstream: SocketAddr) -> Self {
         let home = Arc::new(tempfile::tempdir().expect("a directory"));
-        let store = format!("embedded:{}", home.path().join("store").display());
+        let store = match std::env::var("SEMEL_CONTRACT_STORE").as_deref() {
+            Err(_) | Ok("embedded") => format!("embedded:{}", home.path().join("store").display()),
+            #[cfg(feature = "postgres")]
+            Ok("postgres") => super::Database::shared().url().to_owned(),
+            Ok(other) => panic!("SEMEL_CONTRACT_STORE is {other:?}, which no test knows"),
+        };
         Self {
             home,
             upstream: format!("http://{upstream}"),
@@ -57,6 +65,23 @@ impl Setup {
     pub(crate) fn store_in(mut self, directory: &Path) -> Self {
         self.store = format!("embedded:{}", directory.display());
         self
+    }
+
+    /// Instead of its own store, that of others.
+    #[cfg(feature = "postgres")]
+    pub(crate) fn on(mut self, url: &str) -> Self {
+        url.clone_into(&mut self.store);
+        self
+    }
+
+    /// The kind of its store, as metrics call it.
+    pub(crate) fn store_kind(&self) -> &str {
+        self.store.split_once(':').map_or("", |(kind, _)| kind)
+    }
+
+    /// For tests of no crash: an embedded store need not wait for the disk.
+    pub(crate) fn unsynced(self) -> Self {
+        if self.store_kind() == "embedded" { self.top("durability = \"process\"") } else { self }
     }
 
     /// Lines above all sections.
@@ -87,6 +112,15 @@ impl Setup {
     pub(crate) fn start(self) -> Gateway {
         self.write();
         Gateway::start(self)
+    }
+
+    /// Starts a gateway that cannot start.
+    #[cfg(feature = "postgres")]
+    pub(crate) fn refused(self) -> Ended {
+        self.write();
+        let file = self.file();
+        let arguments = ["gateway", "--listen", "127.0.0.1:0", "--admin", "off", "--config"];
+        Ended::of(semel(&arguments).arg(file))
     }
 
     /// Writes the file.

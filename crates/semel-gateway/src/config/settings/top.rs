@@ -30,7 +30,9 @@ pub(super) const SETTINGS: &[Setting] = &[
     top(
         "store",
         Kind::Store,
-        "Where records are kept: embedded:DIR, or memory: for tests (lost when the process ends).",
+        "Where records are kept: embedded:DIR for one gateway, \
+         postgres://USER:PASSWORD@HOST:PORT/DATABASE for several that share them, or memory: for \
+         tests (lost when the process ends).",
     )
     .or(r#""embedded:./semel-data""#)
     .at_start(),

@@ -1,0 +1,85 @@
+//! "What a crash means" (DESIGN.md, section 3) for a fleet: one dies, another takes over.
+
+use semel_testserver::Postgres;
+
+use crate::support::{Call, Database, Gate, Gateway, Reply, Setup, Upstream, eventually};
+
+/// One of two gateways is killed while its upstream works; what the other answers when the lease has
+/// run out is for the caller to see.
+fn killed_in_mid_execution(policy: &str) -> (Upstream, Gateway) {
+    let gate = Gate::new();
+    let inside = gate.clone();
+    let upstream = Upstream::with(move |seen| {
+        if seen.execution == 1 {
+            inside.pass();
+        }
+        Reply::created(&format!(r#"{{"execution":{}}}"#, seen.execution))
+    });
+    let database = Database::shared();
+    let start = || Setup::before(&upstream).on(database.url()).policy(policy).start();
+    let (one, other) = (start(), start());
+    let first = Call::charge("k").begin(&one);
+    gate.wait_for(1);
+    Call::charge("k").send(&other).assert_problem(409, "request_in_progress", true);
+    one.kill();
+    assert!(first.try_answer().is_err(), "a dead gateway answered");
+    gate.open();
+    (upstream, other)
+}
+
+/// Row "after claim, before or during execution", reexecute.
+#[test]
+fn after_the_lease_of_the_dead_the_other_executes_again() {
+    let (upstream, other) = killed_in_mid_execution("lease = \"2s\"\non_abandoned = \"reexecute\"");
+    let answer = eventually("the lease of the dead runs out", || {
+        let answer = Call::charge("k").send(&other);
+        (answer.status != 409).then_some(answer)
+    });
+    assert_eq!((answer.status, answer.text().as_str()), (201, r#"{"execution":2}"#));
+    assert_eq!(upstream.fences("k"), [1, 2], "the upstream cannot tell which is newer");
+}
+
+/// Row "after claim, before or during execution", hold.
+#[test]
+fn after_the_lease_of_the_dead_the_other_holds() {
+    let (upstream, other) = killed_in_mid_execution("lease = \"2s\"\non_abandoned = \"hold\"");
+    eventually("the lease of the dead runs out", || {
+        let answer = Call::charge("k").send(&other);
+        (answer.code().as_deref() == Some("outcome_unknown")).then_some(())
+    });
+    Call::charge("k").send(&other).assert_problem(409, "outcome_unknown", true);
+    assert_eq!(upstream.count(), 1, "a held key was executed again");
+}
+
+/// I6: what a client has seen is durable, however soon the server dies.
+#[test]
+fn an_answer_that_was_seen_survives_the_death_of_the_server() {
+    let server = Postgres::start().expect("a server");
+    let database = Database::on(&server);
+    let upstream = Upstream::start();
+    // Without a memory of its own, so that only the server can know.
+    let setup = Setup::before(&upstream).on(database.url()).limits("cache_bytes = 0");
+    let gateway = setup.start();
+    let mut seen = Vec::new();
+    for round in 0..3 {
+        for number in 0..5 {
+            let call = Call::charge(&format!("k-{round}-{number}"));
+            let answer = eventually("an answer", || {
+                let answer = call.send(&gateway);
+                (answer.status != 503).then_some(answer)
+            });
+            seen.push((call, answer));
+        }
+        server.kill().expect("a server to kill");
+        server.start_again().expect("a server");
+    }
+    for (call, first) in seen {
+        let replay = eventually("the server is back", || {
+            let answer = call.send(&gateway);
+            (answer.status != 503).then_some(answer)
+        });
+        assert!(replay.is_replay());
+        assert_eq!((replay.status, replay.body), (first.status, first.body));
+    }
+    assert_eq!(upstream.count(), 15);
+}

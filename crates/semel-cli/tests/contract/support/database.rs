@@ -1,0 +1,57 @@
+//! A store on a real PostgreSQL server.
+
+use std::sync::atomic::{AtomicU32, Ordering};
+
+use semel_testserver::Postgres;
+
+use super::{Ended, semel};
+
+/// A schema of its own in the database of a server, made by `semel migrate`.
+pub(crate) struct Database {
+    url: String,
+}
+
+// === impl Database ===
+
+impl Database {
+    /// On the server that all tests share, which nobody stops.
+    pub(crate) fn shared() -> Self {
+        let database = Self::unmigrated(Postgres::shared());
+        database.migrate();
+        database
+    }
+
+    /// On a server that the test may stop.
+    pub(crate) fn on(server: &Postgres) -> Self {
+        let database = Self::unmigrated(server);
+        database.migrate();
+        database
+    }
+
+    /// Without tables.
+    pub(crate) fn unmigrated(server: &Postgres) -> Self {
+        static NEXT: AtomicU32 = AtomicU32::new(0);
+        let number = NEXT.fetch_add(1, Ordering::Relaxed);
+        Self { url: format!("{}?schema=contract_{number}", server.url()) }
+    }
+
+    pub(crate) fn url(&self) -> &str {
+        &self.url
+    }
+
+    pub(crate) fn schema(&self) -> &str {
+        self.url.rsplit_once("schema=").expect("an address of ours").1
+    }
+
+    /// `semel migrate`, with further arguments.
+    pub(crate) fn run_migrate(&self, arguments: &[&str]) -> Ended {
+        let directory = tempfile::tempdir().expect("a directory");
+        let mut command = semel(&["migrate"]);
+        Ended::of(command.args(arguments).env("SEMEL_STORE", &self.url).current_dir(&directory))
+    }
+
+    fn migrate(&self) {
+        let ended = self.run_migrate(&[]);
+        assert_eq!(ended.code, Some(0), "{ended:?}");
+    }
+}

@@ -1,0 +1,106 @@
+//! What time it is at the server, as far as this node can know without asking for every request.
+
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::Duration;
+
+use semel_core::Timestamp;
+use semel_store::Clock;
+use tokio::time::Instant;
+
+/// The server's clock, carried on by this machine's monotonic clock since it was last heard.
+///
+/// Leases and expiry are decided by the server alone, by its own clock (trap 18). Only the cache needs
+/// to know the time here: a copy of a settled record must not be replayed when the record has expired,
+/// for by then another node may have executed anew under its key. This machine's own time of day
+/// would not do, since it may be minutes behind the server's. So this clock is set by what the server
+/// says, and errs on one side: it is never behind the server's clock, and rather a little ahead, which
+/// only costs hits.
+///
+/// - What the server says is taken for the moment at which it was *asked*: the answer's way back
+///   makes the clock early, never late.
+/// - While the server cannot be heard the clock runs a thousandth fast, since two clocks may drift
+///   apart by a good deal less.
+/// - Before the server was heard it shows the end of time: nothing is trusted.
+///
+/// What is left is within the cache's margin of a second, but for two rare cases that last until the
+/// server is asked again: it was replaced by one whose clock is further ahead, or this machine slept.
+#[derive(Debug)]
+pub(super) struct ServerClock {
+    since: Instant,
+    /// What the server's clock showed at `since`, in milliseconds.
+    then: AtomicU64,
+}
+
+/// By which part the clock runs fast while the server cannot be heard.
+const FAST: u32 = 1_000;
+
+// === impl ServerClock ===
+
+impl ServerClock {
+    /// A clock that has not heard the server.
+    pub(super) fn unset() -> Self {
+        Self { since: Instant::now(), then: AtomicU64::new(u64::MAX) }
+    }
+
+    /// The server, asked at `asked`, said that it is `now`.
+    pub(super) fn set(&self, now: Timestamp, asked: Instant) {
+        let then = now.as_millis().saturating_sub(millis(asked.duration_since(self.since)));
+        self.then.store(then, Ordering::Relaxed);
+    }
+
+    /// The server was not heard for so long.
+    pub(super) fn hasten(&self, unheard: Duration) {
+        let ahead = millis(unheard / FAST).max(1);
+        self.then.update(Ordering::Relaxed, Ordering::Relaxed, |then| then.saturating_add(ahead));
+    }
+}
+
+impl Clock for ServerClock {
+    fn now(&self) -> Timestamp {
+        let then = self.then.load(Ordering::Relaxed);
+        Timestamp::from_millis(then.saturating_add(millis(self.since.elapsed())))
+    }
+}
+
+fn millis(duration: Duration) -> u64 {
+    u64::try_from(duration.as_millis()).unwrap_or(u64::MAX)
+}
+
+#[cfg(test)]
+mod tests {
+    use tokio::time::advance;
+
+    use super::*;
+
+    const NOON: Timestamp = Timestamp::from_millis(1_700_000_000_000);
+
+    #[tokio::test(start_paused = true)]
+    async fn nothing_is_trusted_before_the_server_was_heard() {
+        let clock = ServerClock::unset();
+        clock.hasten(Duration::from_secs(5));
+        assert_eq!(clock.now(), Timestamp::from_millis(u64::MAX));
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn it_is_never_behind_the_server() {
+        let clock = ServerClock::unset();
+        advance(Duration::from_secs(7)).await;
+        let asked = Instant::now();
+        // The server looked at its clock somewhere on these two seconds' way.
+        advance(Duration::from_secs(2)).await;
+        clock.set(NOON, asked);
+        assert_eq!(clock.now(), NOON.plus(Duration::from_secs(2)));
+        advance(Duration::from_secs(3)).await;
+        assert_eq!(clock.now(), NOON.plus(Duration::from_secs(5)));
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn it_runs_fast_while_the_server_is_away_and_can_be_set_back() {
+        let clock = ServerClock::unset();
+        clock.set(NOON, Instant::now());
+        clock.hasten(Duration::from_secs(5));
+        assert_eq!(clock.now(), NOON.plus(Duration::from_millis(5)));
+        clock.set(NOON, Instant::now());
+        assert_eq!(clock.now(), NOON);
+    }
+}
