@@ -106,5 +106,5 @@ async fn claims(
     for ended in tasks.join_all().await {
         latencies.extend(ended?);
     }
-    Ok(Round::new(began.elapsed(), cpu_time() - cpu, latencies))
+    Ok(Round::new(began.elapsed(), cpu_time().saturating_sub(cpu), latencies))
 }

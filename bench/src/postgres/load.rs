@@ -48,7 +48,7 @@ pub(crate) async fn pair(store: &PostgresStore, policy: &Policy) -> anyhow::Resu
     let settlement = Settlement::Completed(Reply::new(vec![0xab; 300]));
     match store.settle(&lease, settlement).await? {
         Settled::Recorded => Ok(claimed),
-        other => bail!("a lease gave {other:?}"),
+        other @ Settled::Refused(_) => bail!("a lease gave {other:?}"),
     }
 }
 

@@ -25,7 +25,8 @@ CREATE TABLE own_outbox (id bigint GENERATED ALWAYS AS IDENTITY PRIMARY KEY, top
 INSERT INTO account SELECT n, 1000000000 FROM generate_series(1, 10000) n";
 
 const LOCK: &str = "SELECT id, balance FROM account WHERE id IN ($1, $2) ORDER BY id FOR UPDATE";
-const MOVE: &str = "UPDATE account SET balance = balance + CASE id WHEN $1 THEN -$3::bigint ELSE $3 END
+const MOVE: &str =
+    "UPDATE account SET balance = balance + CASE id WHEN $1 THEN -$3::bigint ELSE $3 END
                     WHERE id IN ($1, $2)";
 const TRANSFER: &str = "WITH made AS (
         INSERT INTO transfer (key, source, target, amount) VALUES ($1, $2, $3, $4) RETURNING id)

@@ -1,0 +1,7 @@
+//! The patterns, and the mistakes that they avoid, on a real server.
+
+mod business_key;
+mod database;
+mod guide;
+mod upsert;
+mod version;

@@ -1,0 +1,132 @@
+//! A client who sends an order until it is told what became of it.
+
+use std::fmt;
+use std::time::{Duration, SystemTime};
+
+use rand::rngs::StdRng;
+use rand::{RngExt as _, SeedableRng as _};
+
+use crate::fleet::Fleet;
+use crate::load::ACCOUNTS;
+use crate::support::{Answer, Call, NoAnswer, eventually};
+
+/// Longer than any transaction takes that is not held up. Giving up early costs a retry and nothing
+/// else.
+const PATIENCE: Duration = Duration::from_millis(700);
+
+/// An order; the same for all who send it.
+#[derive(Clone, Debug)]
+pub(crate) struct Order {
+    pub(crate) key: String,
+    from: i64,
+    to: i64,
+    amount: i64,
+}
+
+/// What a try came to.
+#[derive(Debug)]
+pub(crate) enum Heard {
+    /// What became of the order.
+    Told(Answer),
+    /// Nothing was done for this request.
+    Refused,
+    /// Another attempt runs.
+    Conflict,
+    /// It may or may not have been done.
+    Unsure,
+    /// What a bank must not say.
+    Nonsense(Answer),
+}
+
+/// How an order was brought to its end.
+#[derive(Debug, Default)]
+pub(crate) struct Story {
+    pub(crate) requests: u64,
+    pub(crate) refused: u64,
+    pub(crate) conflicts: u64,
+    pub(crate) unsure: u64,
+    /// When a client was told that nothing was done, before it had any doubt.
+    pub(crate) denied_ms: Option<u128>,
+}
+
+// === impl Order ===
+
+impl Order {
+    /// The order of this number, made from a seed.
+    pub(crate) fn new(seed: u64, number: u64) -> Self {
+        let mut random = StdRng::seed_from_u64(seed ^ number.wrapping_mul(0x9e37_79b9_7f4a_7c15));
+        let from = random.random_range(0..ACCOUNTS);
+        let to = (from + random.random_range(1..ACCOUNTS)) % ACCOUNTS;
+        Self { key: format!("order-{number}"), from, to, amount: random.random_range(1..=600) }
+    }
+
+    fn call(&self) -> Call {
+        let Self { key, from, to, amount } = self;
+        let body = format!(
+            r#"{{"from":"a{from}","to":"a{to}","amount":{amount},"currency":"EUR","reference":"{key}"}}"#
+        );
+        Call::post("/transfers", body).by("clients").key(key).within(PATIENCE)
+    }
+
+    /// Sends it to some instance, once.
+    pub(crate) fn send(&self, fleet: &Fleet) -> Heard {
+        let address = fleet.address(rand::random_range(0..fleet.len()));
+        match self.call().send(address) {
+            Ok(answer) => Heard::of(answer),
+            Err(NoAnswer::NotSent(_)) => Heard::Refused,
+            Err(NoAnswer::Unsure(_)) => Heard::Unsure,
+        }
+    }
+
+    /// Sends it until there is an answer.
+    pub(crate) fn insist(&self, fleet: &Fleet, story: &mut Story) -> Answer {
+        eventually(&self.key, || {
+            story.requests += 1;
+            match self.send(fleet) {
+                Heard::Told(answer) => return Some(answer),
+                Heard::Refused => story.deny(),
+                Heard::Conflict => story.conflicts += 1,
+                Heard::Unsure => story.unsure += 1,
+                Heard::Nonsense(answer) => panic!("{}: {answer:?}", self.key),
+            }
+            None
+        })
+    }
+}
+
+/// As the books have it.
+impl fmt::Display for Order {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "a{}>a{}:{}", self.from, self.to, self.amount)
+    }
+}
+
+// === impl Heard ===
+
+impl Heard {
+    fn of(answer: Answer) -> Self {
+        match answer.status {
+            201 | 402 => Self::Told(answer),
+            409 if answer.code() == "request_in_progress" => Self::Conflict,
+            503 if answer.code() == "idempotency_store_unavailable" => Self::Refused,
+            500 if answer.code() == "execution_interrupted" => Self::Unsure,
+            _ => Self::Nonsense(answer),
+        }
+    }
+}
+
+// === impl Story ===
+
+impl Story {
+    #[expect(
+        clippy::disallowed_methods,
+        reason = "compared with the server's clock, which is this"
+    )]
+    fn deny(&mut self) {
+        self.refused += 1;
+        if self.unsure == 0 && self.conflicts == 0 {
+            let now = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH);
+            self.denied_ms = Some(now.expect("a moment after 1970").as_millis());
+        }
+    }
+}
