@@ -139,6 +139,7 @@ async fn what_has_expired_begins_a_new_life() {
         let answer = both.bank.pool.once(id("k"), other, conflict(), deposit).await.unwrap();
         assert_eq!(fence(&answer), 1, "{isolation:?}");
         let record = both.clocked.store.inspect(id("k")).await.unwrap().expect("a record");
+        assert_eq!(record.fingerprint, other, "{isolation:?}");
         assert_eq!(record.expires, record.created.plus(conflict().ttl()), "{isolation:?}");
         assert_eq!(both.bank.counts().await, [2, 0, 1], "{isolation:?}");
     }

@@ -7,9 +7,10 @@ use std::time::Duration;
 use semel_core::Claim;
 use semel_postgres::transaction::OnceError;
 use semel_store::Store as _;
+use tokio::time::timeout;
 
 use crate::bank::{Bank, attempt, body, conflict, deposit, id, is_executed, never};
-use crate::gate::Gate;
+use crate::gate::{Gate, LONG};
 
 #[tokio::test]
 async fn when_all_connections_are_in_use_the_error_says_so() {
@@ -28,9 +29,9 @@ async fn when_all_connections_are_in_use_the_error_says_so() {
     let asking = async {
         gate.reached().await;
         gate.reached().await;
-        let answer = impatient.once(id("k3"), body("100"), conflict(), never).await;
+        let answer = timeout(LONG, impatient.once(id("k3"), body("100"), conflict(), never)).await;
         gate.open();
-        answer
+        answer.expect("the wait has a limit")
     };
     let (one, two, three) = tokio::join!(hold("k1"), hold("k2"), asking);
     assert!(is_executed(&one.unwrap()) && is_executed(&two.unwrap()));

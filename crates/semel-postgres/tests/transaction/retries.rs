@@ -46,6 +46,29 @@ async fn what_the_commit_refuses_is_not_tried_again_either() {
     assert_eq!(bank.counts().await, [1, 0, 1]);
 }
 
+/// SERIALIZABLE may find out at the very end. Here the commit is made to fail, the first time.
+#[tokio::test]
+async fn a_conflict_at_the_commit_is_tried_again() {
+    let bank = Bank::open().await;
+    let later = "
+        CREATE SEQUENCE commits;
+        CREATE FUNCTION refuse() RETURNS trigger LANGUAGE plpgsql AS $$ BEGIN
+            IF nextval('commits') = 1 THEN RAISE 'made up' USING ERRCODE = '40001'; END IF;
+            RETURN NEW;
+        END $$;
+        CREATE CONSTRAINT TRIGGER refuse AFTER INSERT ON entry
+        DEFERRABLE INITIALLY DEFERRED FOR EACH ROW EXECUTE FUNCTION refuse()";
+    bank.session.batch_execute(later).await.unwrap();
+    let calls = AtomicU32::new(0);
+    let work = bank.once("k", conflict(), |work| {
+        calls.fetch_add(1, Ordering::SeqCst);
+        deposit(work)
+    });
+    assert!(is_executed(&work.await.unwrap()));
+    assert_eq!(calls.into_inner(), 2);
+    assert_eq!(bank.counts().await, [1, 0, 1]);
+}
+
 /// The error may be wrapped in one of the service's own.
 #[tokio::test]
 async fn a_conflict_is_recognised_beneath_other_errors() {

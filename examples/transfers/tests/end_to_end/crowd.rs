@@ -45,7 +45,7 @@ fn a_duplicate_is_told_that_the_first_still_runs() {
     let lock = Lock::on_alice(&bank);
     let first = thread::scope(|scope| {
         let first = scope.spawn(|| bank.service.transfer("rent", ORDER));
-        Lock::wait_until_met(&bank);
+        Lock::wait_until_met(&bank, 1);
         for body in [ORDER, &ORDER.replace("6000", "1")] {
             for service in [&bank.service, &other] {
                 let duplicate = service.transfer("rent", body);
@@ -59,6 +59,22 @@ fn a_duplicate_is_told_that_the_first_still_runs() {
     assert_eq!(other.transfer("rent", ORDER).essence(), first.essence());
     let changed = other.transfer("rent", &ORDER.replace("6000", "1"));
     assert_eq!(changed.code(), "idempotency_payload_mismatch");
+    assert_eq!(bank.balances(), [4_000, 6_000]);
+}
+
+/// Each could be paid, but not both: who comes second sees what the first has left.
+#[test]
+fn of_two_that_the_account_cannot_both_pay_one_is_declined() {
+    let bank = Bank::start();
+    let lock = Lock::on_alice(&bank);
+    let statuses = thread::scope(|scope| {
+        let keys = ["rent", "car"];
+        let both = keys.map(|key| scope.spawn(|| bank.service.transfer(key, ORDER).status));
+        Lock::wait_until_met(&bank, 2);
+        drop(lock);
+        both.map(|one| one.join().expect("an answer"))
+    });
+    assert!([[201, 402], [402, 201]].contains(&statuses), "{statuses:?}");
     assert_eq!(bank.balances(), [4_000, 6_000]);
 }
 

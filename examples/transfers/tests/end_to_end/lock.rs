@@ -30,9 +30,10 @@ impl Lock {
     }
 
     /// Blocks until a transaction waits for such a lock.
-    pub(crate) fn wait_until_met(bank: &Bank) {
+    pub(crate) fn wait_until_met(bank: &Bank, times: usize) {
         let waiting = "SELECT count(*) FROM pg_stat_activity
                        WHERE wait_event_type = 'Lock' AND datname = current_database()";
-        eventually("somebody waits for the account", || (bank.ask(waiting) != "0").then_some(()));
+        let times = times.to_string();
+        eventually("somebody waits for the account", || (bank.ask(waiting) == times).then_some(()));
     }
 }

@@ -27,7 +27,7 @@ fn what_runs_is_answered_before_the_program_stops() {
     let lock = Lock::on_alice(&bank);
     thread::scope(|scope| {
         let running = scope.spawn(|| bank.service.transfer("rent", ORDER));
-        Lock::wait_until_met(&bank);
+        Lock::wait_until_met(&bank, 1);
         bank.service.signal(Signal::TERM);
         drop(lock);
         assert_eq!(running.join().expect("an answer").status, 201);
