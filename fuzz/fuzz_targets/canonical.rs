@@ -92,8 +92,11 @@ fn assert_found(text: &[u8], pointers: &[Pointer], tree: &Tree) {
 fn assert_ignored(text: &[u8], pointers: &[Pointer], tree: &Tree) {
     let form = form_of(text, pointers);
     let (mut emptied, mut lost) = (tree.clone(), Lost::Nothing);
-    for pointer in pointers {
-        lost = lost.max(ignore(&mut emptied, &steps(pointer)));
+    let mut ways: Vec<_> = pointers.iter().map(steps).collect();
+    // The shortest first: what lies in something that is ignored leaves no mark of its own.
+    ways.sort_by_key(Vec::len);
+    for steps in ways {
+        lost = lost.max(ignore(&mut emptied, &steps));
     }
     let emptied = emptied.print(Spelling::Backwards);
     assert_eq!(form_of(emptied.as_bytes(), pointers), form);

@@ -1,8 +1,6 @@
 //! The store that the configuration names, wrapped for a gateway.
 
 #[cfg(feature = "postgres")]
-mod clock;
-#[cfg(feature = "postgres")]
 mod postgres;
 
 use std::sync::Arc;

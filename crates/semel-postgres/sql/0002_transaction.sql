@@ -43,21 +43,19 @@ DECLARE
     -- Such a transaction sees nothing that was committed after it began, not even under the lock.
     is_still boolean := current_setting('transaction_isolation')
                         IN ('repeatable read', 'serializable');
-    is_alone boolean := false;
+    is_alone boolean;
     -- Only who is alone and finds an old row looks at it under its lock.
     locks    boolean := false;
-    patience text    := current_setting('lock_timeout');
+    patience text;
 BEGIN
     began := {schema}.transaction_began();
     -- An outcome must not be told before it is durable (I6).
     IF current_setting('synchronous_commit') IN ('off', 'local') THEN
         PERFORM set_config('synchronous_commit', 'on', true);
     END IF;
-    IF is_still THEN
-        -- Before it looks: SERIALIZABLE takes a look at a new key for a conflict with whoever writes
-        -- another key beside it.
-        is_alone := pg_try_advisory_xact_lock(a_lock);
-    END IF;
+    -- Before it looks: what is seen then stays so. (And SERIALIZABLE takes a look at a new key for a
+    -- conflict with whoever writes another key beside it.)
+    is_alone := pg_try_advisory_xact_lock(a_lock);
     LOOP
         IF is_alone AND is_still THEN
             -- An insert meets what a look cannot see: it fails if there is something, as a
@@ -114,6 +112,7 @@ BEGIN
         IF is_alone THEN
             locks := true;
         ELSIF wait_ms > 0 THEN
+            patience := current_setting('lock_timeout');
             BEGIN
                 PERFORM set_config('lock_timeout', wait_ms::text, true);
                 PERFORM pg_advisory_xact_lock(a_lock);
@@ -124,8 +123,6 @@ BEGIN
             IF is_alone THEN
                 PERFORM set_config('lock_timeout', patience, true);
             END IF;
-        ELSE
-            is_alone := pg_try_advisory_xact_lock(a_lock);
         END IF;
         IF NOT is_alone THEN
             verdict := 2;

@@ -1,6 +1,7 @@
 //! What can go wrong, and what it means to whoever asked.
 
 use std::error::Error as _;
+use std::time::Duration;
 
 use semel_store::StoreError;
 use tokio_postgres::error::{DbError, Severity, SqlState};
@@ -23,6 +24,35 @@ pub enum OpenError {
     /// The server does not let us in.
     #[error("{server} refuses us: {what}; check user and password, or set PGPASSWORD")]
     Refused {
+        /// The address, without secrets.
+        server: String,
+        /// What the server said.
+        what: String,
+    },
+    /// The server has no such database.
+    #[error("{server}: {what}; check the name of the database, or create it")]
+    DatabaseMissing {
+        /// The address, without secrets.
+        server: String,
+        /// What the server said.
+        what: String,
+    },
+    /// The server lets us in, but not near the tables.
+    #[error("{server}: {what}; {cure}")]
+    Forbidden {
+        /// The address, without secrets.
+        server: String,
+        /// What the server said.
+        what: String,
+        /// What to grant.
+        cure: String,
+    },
+    /// Somebody else holds a lock that a migration needs.
+    #[error(
+        "{server}: {what}; another migration or a long transaction is under way, and nothing was \
+         changed: try again"
+    )]
+    Locked {
         /// The address, without secrets.
         server: String,
         /// What the server said.
@@ -104,20 +134,28 @@ pub enum OpenError {
 // === impl OpenError ===
 
 impl OpenError {
+    /// The server says nothing.
+    pub(crate) fn silent(options: &Options, limit: Duration) -> Self {
+        let what = format!("no answer within {limit:?}");
+        Self::Unreachable { server: options.to_string(), what }
+    }
+
     /// Why no connection came about.
     pub(crate) fn connection(options: &Options, error: &tokio_postgres::Error) -> Self {
         let (server, what) = (options.to_string(), said(error));
         let Some(state) = error.code() else {
-            // The driver has no other word for it.
+            // The driver has no other words for these.
             return if error.to_string().contains("TLS") {
                 Self::Tls { what: format!("{server}: {what}") }
+            } else if what.contains("password missing") {
+                Self::Refused { server, what: "it asks for a password".to_owned() }
             } else {
                 Self::Unreachable { server, what }
             };
         };
         match state.code().get(..2) {
-            // Authentication, and a database that does not exist.
-            Some("28" | "3D") => Self::Refused { server, what },
+            Some("28") => Self::Refused { server, what },
+            Some("3D") => Self::DatabaseMissing { server, what },
             Some("53") => Self::TooManyConnections { server, what },
             // Starting up, or shutting down.
             Some("57") => Self::Unreachable { server, what },
@@ -134,8 +172,30 @@ impl OpenError {
                 Self::SchemaMissing { server, schema: options.schema.to_string() }
             }
             Some(&SqlState::READ_ONLY_SQL_TRANSACTION) => Self::ReadOnly { server },
+            Some(&SqlState::LOCK_NOT_AVAILABLE) => Self::Locked { server, what: said(&error) },
+            Some(&SqlState::INSUFFICIENT_PRIVILEGE) => {
+                let user = options.config.get_user().unwrap_or_default();
+                let cure = grants(user, &options.schema);
+                Self::Forbidden { server, what: said(&error), cure }
+            }
             Some(_) => Self::Server { server, what: said(&error) },
             None => Self::Unreachable { server, what: said(&error) },
+        }
+    }
+
+    /// Why the schema could not be made or changed.
+    pub(crate) fn migration(options: &Options, error: tokio_postgres::Error) -> Self {
+        match Self::query(options, error) {
+            Self::Forbidden { server, what, .. } => {
+                let user = options.config.get_user().unwrap_or_default();
+                let (database, schema) = (options.database(), &options.schema);
+                let cure = format!(
+                    "migrate as the owner of the schema {schema}, or let a superuser run: GRANT \
+                     CREATE ON DATABASE {database} TO {user}"
+                );
+                Self::Forbidden { server, what, cure }
+            }
+            other => other,
         }
     }
 
@@ -175,9 +235,9 @@ pub(crate) fn verb_failed(verb: &str, schema: &Schema, error: tokio_postgres::Er
         state if is_schema_missing(state) => StoreError::Misconfigured {
             what: format!("{what}; has `semel migrate` been run for the schema {schema}?"),
         },
-        &SqlState::INSUFFICIENT_PRIVILEGE => StoreError::Misconfigured {
-            what: format!("{what}; grant the user what it needs on the schema {schema}"),
-        },
+        &SqlState::INSUFFICIENT_PRIVILEGE => {
+            StoreError::Misconfigured { what: format!("{what}; {}", grants("USER", schema)) }
+        }
         &SqlState::DATA_CORRUPTED | &SqlState::INDEX_CORRUPTED => StoreError::Corrupt { what },
         _ => StoreError::Unavailable { what, source: Some(Box::new(error)) },
     }
@@ -191,6 +251,15 @@ pub(crate) fn spoils_lane(error: &tokio_postgres::Error) -> bool {
             || *state == SqlState::INVALID_SQL_STATEMENT_NAME
             || is_schema_missing(state)
     })
+}
+
+/// What lets a user work with a schema that another has made.
+fn grants(user: &str, schema: &Schema) -> String {
+    format!(
+        "let its owner run: GRANT USAGE ON SCHEMA {schema} TO {user}; GRANT SELECT, INSERT, UPDATE, \
+         DELETE ON ALL TABLES IN SCHEMA {schema} TO {user}; GRANT EXECUTE ON ALL FUNCTIONS IN SCHEMA \
+         {schema} TO {user}"
+    )
 }
 
 fn ends_session(error: &DbError) -> bool {

@@ -52,8 +52,7 @@ pub(crate) async fn connect(
     // The driver's own limit is for the first bytes only; a server may also stop in mid-greeting.
     let connected = timeout(limit, options.config.connect(connector.clone())).await;
     let Ok(connected) = connected else {
-        let what = format!("no answer within {limit:?}");
-        return Err(OpenError::Unreachable { server: options.to_string(), what });
+        return Err(OpenError::silent(options, limit));
     };
     let (client, connection) = connected.map_err(|error| OpenError::connection(options, &error))?;
     let driver = async move {
@@ -92,8 +91,7 @@ impl Lane {
             Ok(Err(error)) => Err(OpenError::query(options, error)),
             Err(_) => {
                 driver.abort();
-                let what = format!("no answer within {:?}", options.verb_timeout);
-                Err(OpenError::Unreachable { server: options.to_string(), what })
+                Err(OpenError::silent(options, options.verb_timeout))
             }
         }
     }

@@ -83,6 +83,23 @@ impl Options {
         self
     }
 
+    /// Each server, as it is written in an address.
+    fn hosts(&self) -> Vec<String> {
+        let (hosts, ports) = (self.config.get_hosts(), self.config.get_ports());
+        let port = |number| ports.get(number).or(ports.first()).copied().unwrap_or(5432);
+        let named = hosts.iter().enumerate().map(|(number, host)| match host {
+            Host::Tcp(name) => format!("{name}:{}", port(number)),
+            Host::Unix(path) => path.display().to_string(),
+        });
+        // Who has no name is known by its number.
+        let numbers = self.config.get_hostaddrs().iter().enumerate().skip(hosts.len());
+        named.chain(numbers.map(|(number, host)| format!("{host}:{}", port(number)))).collect()
+    }
+
+    pub(crate) fn database(&self) -> &str {
+        self.config.get_dbname().or(self.config.get_user()).unwrap_or_default()
+    }
+
     /// The schema that the store lies in.
     pub fn schema(&self) -> &str {
         self.schema.as_str()
@@ -106,18 +123,11 @@ impl Options {
 impl fmt::Display for Options {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "postgres://{}@", self.config.get_user().unwrap_or_default())?;
-        let ports = self.config.get_ports();
-        for (number, host) in self.config.get_hosts().iter().enumerate() {
+        for (number, host) in self.hosts().into_iter().enumerate() {
             let comma = if number == 0 { "" } else { "," };
-            let port = ports.get(number).or_else(|| ports.first()).copied().unwrap_or(5432);
-            match host {
-                Host::Tcp(name) => write!(f, "{comma}{name}:{port}")?,
-                Host::Unix(path) => write!(f, "{comma}{}", path.display())?,
-            }
+            write!(f, "{comma}{host}")?;
         }
-        let user = self.config.get_user().unwrap_or_default();
-        let database = self.config.get_dbname().unwrap_or(user);
-        write!(f, "/{database}?schema={}", self.schema)
+        write!(f, "/{}?schema={}", self.database(), self.schema)
     }
 }
 
@@ -142,6 +152,15 @@ mod tests {
         let options = Options::from_url(url).unwrap();
         assert_eq!(options.to_string(), "postgres://shop@a:1,b:2/orders?schema=idem");
         assert!(!format!("{options:?}").contains("hunter2"), "{options:?}");
+    }
+
+    #[test]
+    fn a_server_without_a_name_is_shown_by_its_number() {
+        let options =
+            Options::from_url("postgres:///d?user=u&hostaddr=10.0.0.1&port=6432").unwrap();
+        assert_eq!(options.to_string(), "postgres://u@10.0.0.1:6432/d?schema=semel");
+        let both = Options::from_url("postgres://u@db/d?hostaddr=10.0.0.1").unwrap();
+        assert_eq!(both.to_string(), "postgres://u@db:5432/d?schema=semel");
     }
 
     #[test]

@@ -7,6 +7,7 @@
 use std::fmt;
 
 use sha2::{Digest as _, Sha256};
+use tokio::time::timeout;
 use tokio_postgres::{Client, Transaction};
 
 use crate::Options;
@@ -53,6 +54,9 @@ const KNOWN: i32 = MIGRATIONS[MIGRATIONS.len() - 1].version;
 /// Under this lock one node migrates at a time: "Semel mi", as a number.
 const MIGRATING: i64 = 0x5365_6d65_6c20_6d69;
 
+/// By how much longer than a verb a migration waits for a lock: 30 s by default.
+const MIGRATION_PATIENCE: u128 = 6;
+
 /// Creates or upgrades the schema.
 ///
 /// It can be run again, and from several nodes at once: one does the work and the others find it
@@ -67,8 +71,9 @@ pub async fn migrate(options: &Options) -> Result<Migrated, OpenError> {
 }
 
 async fn run(client: &mut Client, options: &Options) -> Result<Migrated, OpenError> {
-    let failed = |error| OpenError::query(options, error);
+    let failed = |error| OpenError::migration(options, error);
     let transaction = client.transaction().await.map_err(failed)?;
+    transaction.batch_execute(&patience(options)).await.map_err(failed)?;
     transaction.execute("SELECT pg_advisory_xact_lock($1)", &[&MIGRATING]).await.map_err(failed)?;
     let from = prepare(&transaction, &options.schema).await.map_err(failed)?;
     let mut to = from.version;
@@ -79,6 +84,12 @@ async fn run(client: &mut Client, options: &Options) -> Result<Migrated, OpenErr
     }
     transaction.commit().await.map_err(failed)?;
     Ok(Migrated { from: from.version, to })
+}
+
+/// Whoever waits for a lock on a table makes everybody wait who comes later: not for long, then.
+fn patience(options: &Options) -> String {
+    let limit = options.verb_timeout.as_millis() * MIGRATION_PATIENCE;
+    format!("SET LOCAL lock_timeout = {limit}")
 }
 
 /// Makes the place where versions are noted, and reads the present one.
@@ -149,9 +160,10 @@ fn found_sql(schema: &Schema) -> String {
 pub(crate) async fn check(options: &Options, connector: &Connector) -> Result<(), OpenError> {
     let (client, connection) = connect(options, connector).await?;
     let connection = tokio::spawn(connection);
-    let checked = check_with(&client, options).await;
+    let limit = options.verb_timeout;
+    let checked = timeout(limit, check_with(&client, options)).await;
     connection.abort();
-    checked
+    checked.unwrap_or_else(|_| Err(OpenError::silent(options, limit)))
 }
 
 async fn check_with(client: &Client, options: &Options) -> Result<(), OpenError> {

@@ -67,11 +67,9 @@ impl Lanes {
                 }
                 Err(verb_failed(verb, &self.options().schema, error))
             }
-            Err(_) => {
-                // The server gives up earlier than we do; one that has said nothing is not heard.
-                booked.retire();
-                Err(StoreError::deadline(verb, limit))
-            }
+            // The server gives up earlier than we do, so perhaps it is not heard any more. Whether it
+            // is will be asked: others may still get their answers on this connection.
+            Err(_) => Err(StoreError::deadline(verb, limit)),
         }
     }
 

@@ -5,7 +5,7 @@ use std::str::FromStr as _;
 
 use percent_encoding::percent_decode_str;
 use tokio_postgres::Config;
-use tokio_postgres::config::{SslMode, TargetSessionAttrs};
+use tokio_postgres::config::{Host, SslMode, TargetSessionAttrs};
 
 use crate::schema::Schema;
 
@@ -79,6 +79,12 @@ impl Address {
         }
         if config.get_hosts().is_empty() && config.get_hostaddrs().is_empty() {
             return Err(UrlError::Malformed { what: "it names no host".to_owned() });
+        }
+        // What is after the first of two is taken for the host, and would be shown.
+        let is_torn = |host: &Host| matches!(host, Host::Tcp(name) if name.contains('@'));
+        if config.get_hosts().iter().any(is_torn) {
+            let what = "it has two @; in a password write %40 for one".to_owned();
+            return Err(UrlError::Malformed { what });
         }
         // Of several servers the one that can be written to.
         if config.get_hosts().len() > 1 && !query.contains("target_session_attrs") {
@@ -182,8 +188,6 @@ fn malformed(error: &tokio_postgres::Error) -> UrlError {
 
 #[cfg(test)]
 mod tests {
-    use tokio_postgres::config::Host;
-
     use super::*;
 
     fn parse(url: &str) -> Address {
@@ -249,6 +253,8 @@ mod tests {
             ("postgres://h/d", "names no user"),
             ("postgres:///d?user=u", "names no host"),
             ("postgres://u:hunter2@h:port/d", "malformed"),
+            ("postgres://u:me@hunter2@h/d", "write %40"),
+            ("postgres://u:me@@hunter2@h:1/d", "write %40"),
             ("postgres://u:hunter2@h/d?sslmode=maybe", "sslmode = \"maybe\""),
             ("postgres://u:hunter2@h/d?pool_max=0", "from 1 to 1000"),
             ("postgres://u:hunter2@h/d?schema=a.b", "schema = \"a.b\""),

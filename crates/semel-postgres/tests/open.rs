@@ -138,7 +138,7 @@ async fn who_is_not_let_in_is_told_why() {
     for (url, said) in [
         (base.replace(secret, "hunter2"), "password authentication failed"),
         (base.replace("semel:", "nobody:"), "password authentication failed"),
-        (format!("{base}_elsewhere"), "does not exist"),
+        (base.replace(&format!(":{secret}"), ""), "asks for a password"),
     ] {
         let error = refusal(Options::from_url(&url).expect("an address")).await;
         let text = error.to_string();
@@ -146,6 +146,67 @@ async fn who_is_not_let_in_is_told_why() {
         assert!(text.contains(said) && text.contains("PGPASSWORD"), "{text}");
         assert!(!text.contains(secret) && !text.contains("hunter2"), "{text}");
     }
+}
+
+#[tokio::test]
+async fn a_database_that_does_not_exist() {
+    let url = format!("{}_elsewhere", Postgres::shared().url());
+    let error = refusal(options(&url)).await;
+    assert!(matches!(error, OpenError::DatabaseMissing { .. }), "{error:?}");
+    assert!(error.to_string().contains("name of the database"), "{error}");
+}
+
+/// A role that may do nothing runs what it is told to have run, and then may do all that a store does.
+#[tokio::test]
+async fn who_lacks_rights_is_told_what_to_grant() {
+    let url = fresh_url();
+    migrate(&options(&url)).await.expect("a schema");
+    let role = format!("poor_{}", schema_of(&url));
+    let session = connect(&url).await;
+    let make = format!("CREATE ROLE {role} LOGIN PASSWORD 'poor'");
+    session.batch_execute(&make).await.expect("a role");
+    let secret = Postgres::shared().password();
+    let poor = url.replace(&format!("semel:{secret}"), &format!("{role}:poor"));
+    let error = refusal(options(&poor)).await;
+    let OpenError::Forbidden { cure, .. } = &error else { panic!("{error:?}") };
+    let (_, grants) = cure.split_once("run: ").expect("what to run");
+    session.batch_execute(grants).await.unwrap_or_else(|error| panic!("{grants}: {error}"));
+    record_one(&options(&poor).open().await.expect("a store"), 1).await;
+
+    let elsewhere = poor.replace("schema=", "schema=another_");
+    let error = migrate(&options(&elsewhere)).await.expect_err("no right to");
+    let OpenError::Forbidden { cure, .. } = &error else { panic!("{error:?}") };
+    let (_, grants) = cure.split_once("run: ").expect("what to run");
+    session.batch_execute(grants).await.unwrap_or_else(|error| panic!("{grants}: {error}"));
+    migrate(&options(&elsewhere)).await.expect("a schema");
+}
+
+/// A migration does not wait for ever, and those who come after it do not wait with it.
+#[tokio::test]
+async fn a_migration_that_cannot_have_its_lock_gives_up() {
+    let url = fresh_url();
+    migrate(&options(&url)).await.expect("a schema");
+    let session = connect(&url).await;
+    let lock = format!("BEGIN; LOCK TABLE {}.migration", schema_of(&url));
+    session.batch_execute(&lock).await.expect("a lock");
+    let patience = Duration::from_millis(50);
+    let error = migrate(&options(&url).verb_timeout(patience)).await.expect_err("locked");
+    assert!(matches!(error, OpenError::Locked { .. }), "{error:?}");
+    session.batch_execute("ROLLBACK").await.expect("no lock");
+    migrate(&options(&url)).await.expect("no change");
+}
+
+/// It lets us in, and then stands still.
+#[tokio::test]
+async fn a_server_that_falls_silent() {
+    let url = fresh_url();
+    migrate(&options(&url)).await.expect("a schema");
+    let session = connect(&url).await;
+    let lock = format!("BEGIN; LOCK TABLE {}.migration", schema_of(&url));
+    session.batch_execute(&lock).await.expect("a lock");
+    let error = refusal(options(&url).verb_timeout(Duration::from_millis(200))).await;
+    assert!(matches!(error, OpenError::Unreachable { .. }), "{error:?}");
+    assert!(error.to_string().contains("no answer within 200ms"), "{error}");
 }
 
 #[tokio::test]

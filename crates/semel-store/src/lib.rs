@@ -19,6 +19,7 @@ mod metered;
 mod record_map;
 #[cfg(feature = "scripted")]
 pub mod scripted;
+mod server_clock;
 mod store;
 #[cfg(test)]
 mod unruly;
@@ -31,4 +32,5 @@ pub use guarded::{BreakerState, Guard, Guarded};
 pub use memory::MemoryStore;
 pub use metered::{Metered, metric};
 pub use record_map::{IdHash, IdHasher, RecordMap};
+pub use server_clock::ServerClock;
 pub use store::{Store, StoreFuture};

@@ -58,9 +58,12 @@ async fn a_session_is_paused_past_the_lease() {
     let successor = lease(&fast, 2, &policy).await;
     assert_eq!(successor.fence().get(), 2);
     server.resume_process(pid).expect("it goes on");
-    // Wait until the paused session has done what it was told, and found its client gone.
-    let gone = format!("SELECT count(*) FROM pg_stat_activity WHERE pid = {pid}");
-    while server.psql(&gone).expect("an answer").trim() != "0" {
+    // Wait until the paused session has done what it was told, or has found its client gone.
+    let behind = format!(
+        "SELECT count(*) FROM pg_stat_activity
+         WHERE pid = {pid} AND (query LIKE '%.claim(%' OR state <> 'idle')"
+    );
+    while server.psql(&behind).expect("an answer").trim() != "0" {
         tokio::time::sleep(Duration::from_millis(10)).await;
     }
     let settled = fast.settle(&successor, outcome("successor")).await.expect("an answer");

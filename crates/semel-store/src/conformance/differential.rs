@@ -6,6 +6,8 @@ mod history;
 mod timed;
 
 use proptest::test_runner::{Config, RngSeed, TestRunner, contextualize_config};
+use tokio::runtime::Handle;
+use tokio::task::JoinSet;
 
 use super::Fixture;
 use history::Pair;
@@ -16,21 +18,29 @@ use history::Pair;
 /// The histories are the same in every run; `PROPTEST_RNG_SEED` and `PROPTEST_CASES` choose others.
 /// A failure is shrunk to the shortest history that shows it.
 pub async fn random_histories_agree_with_the_reference<F: Fixture>() {
-    let runtime = tokio::runtime::Handle::current();
-    // The runner is synchronous, and blocking is forbidden on the runtime's own threads.
-    let played = tokio::task::spawn_blocking(move || {
-        TestRunner::new(config::<F>())
-            .run(&history::histories(), |history| runtime.block_on(Pair::<F>::play(history)))
-    });
-    if let Err(disagreement) = played.await.expect("the runner") {
-        panic!("{disagreement}");
+    let mut runners = JoinSet::new();
+    for number in 0..RUNNERS {
+        let runtime = Handle::current();
+        // The runner is synchronous, and blocking is forbidden on the runtime's own threads.
+        runners.spawn_blocking(move || {
+            TestRunner::new(config::<F>(number))
+                .run(&history::histories(), |history| runtime.block_on(Pair::<F>::play(history)))
+        });
+    }
+    for played in runners.join_all().await {
+        if let Err(disagreement) = played {
+            panic!("{disagreement}");
+        }
     }
 }
 
-fn config<F: Fixture>() -> Config {
+/// So many histories at a time: a store on a server has a wait in every step.
+const RUNNERS: u32 = 2;
+
+fn config<F: Fixture>(runner: u32) -> Config {
     contextualize_config(Config {
-        cases: F::HISTORIES,
-        rng_seed: RngSeed::Fixed(0x005e_6e1f),
+        cases: F::HISTORIES.div_ceil(RUNNERS),
+        rng_seed: RngSeed::Fixed(0x005e_6e1f + u64::from(runner)),
         max_shrink_iters: 2_000,
         failure_persistence: None,
         ..Config::default()

@@ -1,13 +1,16 @@
 //! What time it is at the server, as far as this node can know without asking for every request.
 
 use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Weak};
 use std::time::Duration;
 
 use semel_core::Timestamp;
-use semel_store::Clock;
-use tokio::time::Instant;
+use tokio::time::{Instant, sleep};
 
-/// The server's clock, carried on by this machine's monotonic clock since it was last heard.
+use crate::{Clock, Store};
+
+/// The clock of a store's server, carried on by this machine's monotonic clock since it was last heard:
+/// for a [`Cached`](crate::Cached) store on a server.
 ///
 /// Leases and expiry are decided by the server alone, by its own clock (trap 18). Only the cache needs
 /// to know the time here: a copy of a settled record must not be replayed when the record has expired,
@@ -24,32 +27,57 @@ use tokio::time::Instant;
 ///
 /// What is left is within the cache's margin of a second, but for two rare cases that last until the
 /// server is asked again: it was replaced by one whose clock is further ahead, or this machine slept.
+///
+/// ```
+/// # tokio::runtime::Builder::new_current_thread().enable_time().build().unwrap().block_on(async {
+/// use std::sync::Arc;
+/// use semel_store::{CacheLimits, Cached, MemoryStore, ServerClock};
+///
+/// let store = Arc::new(MemoryStore::new()); // one on a server, rather
+/// let clock = ServerClock::follow(&store);
+/// let store = Cached::new(store, clock, CacheLimits::default());
+/// # drop(store);
+/// # });
+/// ```
 #[derive(Debug)]
-pub(super) struct ServerClock {
+pub struct ServerClock {
     since: Instant,
     /// What the server's clock showed at `since`, in milliseconds.
     then: AtomicU64,
 }
 
+/// How often the server is asked for its time, and whether it is there at all.
+const LOOK_EVERY: Duration = Duration::from_secs(5);
 /// By which part the clock runs fast while the server cannot be heard.
 const FAST: u32 = 1_000;
 
 // === impl ServerClock ===
 
 impl ServerClock {
+    /// A clock that is set by the server's again and again, for as long as there is a store, by a
+    /// task on the present runtime.
+    ///
+    /// Asked through a [`Guarded`](crate::Guarded) store, the server's health also is what closes an
+    /// open breaker if nobody else asks.
+    pub fn follow<S: Store>(store: &Arc<S>) -> Arc<Self> {
+        let clock = Arc::new(Self::unset());
+        tokio::spawn(follow(Arc::downgrade(store), clock.clone()));
+        clock
+    }
+
     /// A clock that has not heard the server.
-    pub(super) fn unset() -> Self {
+    fn unset() -> Self {
         Self { since: Instant::now(), then: AtomicU64::new(u64::MAX) }
     }
 
     /// The server, asked at `asked`, said that it is `now`.
-    pub(super) fn set(&self, now: Timestamp, asked: Instant) {
+    fn set(&self, now: Timestamp, asked: Instant) {
         let then = now.as_millis().saturating_sub(millis(asked.duration_since(self.since)));
         self.then.store(then, Ordering::Relaxed);
     }
 
     /// The server was not heard for so long.
-    pub(super) fn hasten(&self, unheard: Duration) {
+    fn hasten(&self, unheard: Duration) {
         let ahead = millis(unheard / FAST).max(1);
         self.then.update(Ordering::Relaxed, Ordering::Relaxed, |then| then.saturating_add(ahead));
     }
@@ -62,6 +90,31 @@ impl Clock for ServerClock {
     }
 }
 
+async fn follow<S: Store>(store: Weak<S>, clock: Arc<ServerClock>) {
+    let mut is_away = false;
+    while let Some(store) = store.upgrade() {
+        let asked = Instant::now();
+        match store.health().await {
+            Ok(health) => {
+                clock.set(health.now, asked);
+                if is_away {
+                    tracing::info!("the store is back");
+                }
+                is_away = false;
+            }
+            Err(error) => {
+                clock.hasten(LOOK_EVERY);
+                if !is_away {
+                    tracing::warn!(%error, "the store is away");
+                }
+                is_away = true;
+            }
+        }
+        drop(store);
+        sleep(LOOK_EVERY).await;
+    }
+}
+
 fn millis(duration: Duration) -> u64 {
     u64::try_from(duration.as_millis()).unwrap_or(u64::MAX)
 }
@@ -71,6 +124,7 @@ mod tests {
     use tokio::time::advance;
 
     use super::*;
+    use crate::{ManualClock, MemoryStore};
 
     const NOON: Timestamp = Timestamp::from_millis(1_700_000_000_000);
 
@@ -102,5 +156,21 @@ mod tests {
         assert_eq!(clock.now(), NOON.plus(Duration::from_millis(5)));
         clock.set(NOON, Instant::now());
         assert_eq!(clock.now(), NOON);
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn it_follows_the_server_until_the_store_is_gone() {
+        let server = ManualClock::at(Timestamp::from_millis(5_000));
+        let store = Arc::new(MemoryStore::with_clock(Arc::new(server.clone())));
+        let clock = Arc::new(ServerClock::unset());
+        let task = tokio::spawn(follow(Arc::downgrade(&store), clock.clone()));
+        sleep(Duration::from_millis(1)).await;
+        assert_eq!(clock.now().as_millis(), 5_001);
+        // A failover to a server whose clock is ahead.
+        server.advance(Duration::from_hours(1));
+        sleep(LOOK_EVERY).await;
+        assert_eq!(clock.now().as_millis(), 3_605_001);
+        drop(store);
+        task.await.unwrap();
     }
 }
