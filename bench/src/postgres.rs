@@ -22,8 +22,11 @@ pub(crate) struct Arguments {
     /// Rounds of each subject; medians are printed.
     #[arg(long, default_value_t = 3)]
     rounds: usize,
-    /// Seconds per round.
-    #[arg(long, default_value_t = 5)]
+    /// Turns of each subject in a round.
+    #[arg(long, default_value_t = 4)]
+    turns: u32,
+    /// Seconds per turn.
+    #[arg(long, default_value_t = 2)]
     seconds: u64,
     /// Numbers of clients.
     #[arg(long, value_delimiter = ',', default_value = "16,64")]
@@ -99,25 +102,28 @@ impl Bench<'_> {
         Duration::from_secs(self.arguments.seconds)
     }
 
-    /// Two subjects in turns: whoever comes first finds the machine in another mood.
+    /// The ratio of two subjects, in the median of all rounds. In each they take turns, and change
+    /// places: whoever comes next finds the machine in another mood.
     async fn in_turns(
         &self,
         names: [&str; 2],
         mut measure: impl AsyncFnMut(usize) -> anyhow::Result<f64>,
     ) -> anyhow::Result<f64> {
-        let mut rates = [Vec::new(), Vec::new()];
-        for round in 0..self.arguments.rounds {
-            for turn in 0..2 {
-                let subject = (round + turn) % 2;
-                // As it would be found on any day: no checkpoint of the round before is due.
-                self.server.psql("CHECKPOINT")?;
-                let rate = measure(subject).await?;
-                println!("{:<40} {rate:>9.0}/s", names[subject]);
-                rates[subject].push(rate);
+        let mut ratios = Vec::new();
+        for _ in 0..self.arguments.rounds {
+            // As it would be found on any day: no checkpoint of the round before is due.
+            self.server.psql("CHECKPOINT")?;
+            let mut sums = [0.0, 0.0];
+            for turn in 0..self.arguments.turns {
+                for subject in if turn % 2 == 0 { [0, 1] } else { [1, 0] } {
+                    sums[subject] += measure(subject).await?;
+                }
             }
+            let [ours, theirs] = sums.map(|sum| sum / f64::from(self.arguments.turns));
+            println!("{:<45} {ours:>7.0}/s   {:<30} {theirs:>7.0}/s", names[0], names[1]);
+            ratios.push(ours / theirs);
         }
-        let [ours, theirs] = rates.map(median);
-        Ok(ours / theirs)
+        Ok(median(ratios))
     }
 
     async fn pairs(&self, clients: usize) -> anyhow::Result<Line> {

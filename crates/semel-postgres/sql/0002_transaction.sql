@@ -141,11 +141,35 @@ BEGIN
 END
 $$;
 
+-- These two only fail: statements that come to them must not be committed.
+
+-- The permit is settled without its lock, and without the rows of its work, which may have been rolled
+-- back.
+CREATE FUNCTION {schema}.permit_ended() RETURNS bigint
+LANGUAGE plpgsql VOLATILE
+AS $$
+BEGIN
+    RAISE EXCEPTION 'the transaction of this permit has ended'
+        USING ERRCODE = 'invalid_transaction_state';
+END
+$$;
+
+-- Claimed by other means meanwhile. All of this transaction must go; a new one will see it.
+CREATE FUNCTION {schema}.claimed_elsewhere() RETURNS smallint
+LANGUAGE plpgsql VOLATILE
+AS $$
+BEGIN
+    RAISE EXCEPTION 'the record was claimed outside of this transaction'
+        USING ERRCODE = 'serialization_failure';
+END
+$$;
+
 -- Records the outcome and its events in this transaction. Gives until when it is replayed.
 CREATE FUNCTION {schema}.settle_in_transaction(
-    a_id bytea, a_fingerprint bytea, a_owner uuid, a_fence bigint, a_replaces boolean,
-    a_began bigint, ttl_ms bigint, a_state smallint, a_result text, a_reply bytea,
+    a_id bytea, a_fingerprint bytea, a_owner uuid, a_fence bigint, a_began bigint,
+    ttl_ms bigint, a_state smallint, a_result text, a_reply bytea,
     events uuid[], topics text[], keys text[], headers text[], payloads bytea[],
+    a_replaces boolean,
     OUT expires bigint
 )
 LANGUAGE plpgsql VOLATILE
@@ -154,9 +178,7 @@ DECLARE
     now_ms bigint := {schema}.now_ms();
 BEGIN
     IF a_began <> {schema}.transaction_began() THEN
-        -- Without its lock, and without the rows of its work, which may have been rolled back.
-        RAISE EXCEPTION 'the transaction of this permit has ended'
-            USING ERRCODE = 'invalid_transaction_state';
+        PERFORM {schema}.permit_ended();
     END IF;
     expires := now_ms + ttl_ms;
     IF a_replaces THEN
@@ -175,9 +197,7 @@ BEGIN
         ON CONFLICT (id) DO NOTHING;
     END IF;
     IF NOT FOUND THEN
-        -- Claimed by other means meanwhile. All of this transaction must go; a new one will see it.
-        RAISE EXCEPTION 'the record was claimed outside of this transaction'
-            USING ERRCODE = 'serialization_failure';
+        PERFORM {schema}.claimed_elsewhere();
     END IF;
     IF cardinality(events) > 0 THEN
         INSERT INTO {schema}.outbox (event, topic, key, headers, payload, record)

@@ -51,6 +51,7 @@ mod permit;
 mod pool;
 mod retry;
 mod session;
+mod usual;
 #[cfg(feature = "sqlx")]
 mod with_sqlx;
 mod with_tokio_postgres;

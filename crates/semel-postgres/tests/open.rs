@@ -77,7 +77,8 @@ async fn an_older_schema_is_upgraded_and_keeps_its_records() {
     let back = format!(
         "DROP TABLE {schema}.outbox;
          DROP FUNCTION {schema}.claim_in_transaction, {schema}.settle_in_transaction,
-                       {schema}.transaction_began;
+                       {schema}.transaction_began, {schema}.permit_ended,
+                       {schema}.claimed_elsewhere;
          DELETE FROM {schema}.migration WHERE version > 1"
     );
     connect(&url).await.batch_execute(&back).await.expect("an older schema");

@@ -16,6 +16,8 @@ use tokio_postgres::{Client, Error, Row, Statement};
 use super::once::BoxError;
 use super::permit::moment;
 use super::retry::Failure;
+use super::session::{Asked, Found};
+use super::usual::Usual;
 use super::with_tokio_postgres::{ClaimValues, SettleValues, found};
 use super::{Permit, SameTransaction, TransactionClaim, corrupt};
 use crate::lane::connect;
@@ -26,6 +28,7 @@ use crate::{OpenError, Options};
 /// closed, which rolls it back, when it is dropped before.
 pub struct Tx {
     client: Client,
+    usual: Usual,
     claim: Statement,
     settle: Statement,
     /// The caller's statements, prepared.
@@ -58,9 +61,11 @@ impl Tx {
             watched,
             client.prepare(same.claim_sql()),
             client.prepare(same.settle_sql()),
+            Usual::prepare(&client, &options.schema),
         );
-        let ((), (), claim, settle) = prepared.map_err(|error| OpenError::query(options, error))?;
-        Ok(Self { client, claim, settle, known: Mutex::default(), driver, place: None })
+        let ((), (), claim, settle, usual) =
+            prepared.map_err(|error| OpenError::query(options, error))?;
+        Ok(Self { client, usual, claim, settle, known: Mutex::default(), driver, place: None })
     }
 
     /// Takes a place among those in use.
@@ -81,7 +86,7 @@ impl Tx {
         !self.client.is_closed()
     }
 
-    /// Begins a transaction and claims in it, in one round trip. If that fails, no transaction is under
+    /// Begins a transaction and claims in it, in one round trip for what is usual. If that fails, no transaction is under
     /// way, unless the connection broke.
     pub(super) async fn begin(
         &self,
@@ -91,13 +96,8 @@ impl Tx {
         policy: &Policy,
     ) -> Result<TransactionClaim, BoxError> {
         let asked = same.asked(attempt, policy);
-        let values = ClaimValues::new(&asked);
-        let params = values.params();
-        let claim = async { found(&self.client.query_one(&self.claim, &params).await?) };
-        // Sent in this order, before any answer.
-        let answers = tokio::try_join!(biased; self.client.batch_execute(begin), claim);
-        let claim = match answers {
-            Ok(((), found)) => same
+        let claim = match self.claim(begin, &asked).await {
+            Ok(found) => same
                 .answer(found, attempt, policy)
                 .map_err(|damage| corrupt::<Error>(attempt.id(), &damage).into()),
             Err(error) => Err(error.into()),
@@ -107,6 +107,14 @@ impl Tx {
             let _ = self.end("ROLLBACK").await;
         }
         claim
+    }
+
+    async fn claim(&self, begin: &str, asked: &Asked) -> Result<Found, Error> {
+        if let Some(found) = self.usual.claim(&self.client, begin, asked).await? {
+            return Ok(found);
+        }
+        let values = ClaimValues::new(asked);
+        found(&self.client.query_one(&self.claim, &values.params()).await?)
     }
 
     /// Settles and commits, in one round trip. If the settle fails there is nothing to commit: the
@@ -120,8 +128,10 @@ impl Tx {
         let settling = permit.settling(settlement);
         let values = SettleValues::new(&settling);
         let params = values.params();
+        let (statement, count) =
+            self.usual.settle(&settling).unwrap_or((&self.settle, params.len()));
         let mut settle =
-            pin!(async { self.client.query_one(&self.settle, &params).await?.try_get(0) });
+            pin!(async { self.client.query_one(statement, &params[..count]).await?.try_get(0) });
         let commit = self.client.batch_execute("COMMIT");
         // The first poll sends it, or finds that it cannot be sent.
         let (settled, committed) = match poll_fn(|cx| Poll::Ready(settle.as_mut().poll(cx))).await {

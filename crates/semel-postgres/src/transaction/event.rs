@@ -59,6 +59,10 @@ impl Event {
 // === impl EventColumns ===
 
 impl EventColumns {
+    pub(crate) fn len(&self) -> usize {
+        self.ids.len()
+    }
+
     /// The events of one record, each with an id that is the same whenever it is staged again.
     pub(crate) fn new(record: RecordId, events: Vec<Event>) -> Self {
         let mut columns = Self::default();

@@ -107,8 +107,9 @@ impl TransactionPool {
                 Some(tx) if !tx.is_open() => continue,
                 Some(tx) => Ok((tx.at(place), true)),
                 None => {
-                    let tx = Tx::open(&shared.options, &shared.connector, &self.same).await?;
-                    Ok((tx.at(place), false))
+                    // Boxed: it is large, rare, and in everybody's way.
+                    let open = Tx::open(&shared.options, &shared.connector, &self.same);
+                    Ok((Box::pin(open).await?.at(place), false))
                 }
             };
         }

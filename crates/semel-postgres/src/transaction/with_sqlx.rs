@@ -49,7 +49,6 @@ impl Session for PgConnection {
             .bind(settling.fingerprint.as_bytes().as_slice())
             .bind(Uuid::from_u128(settling.owner.as_u128()))
             .bind(row::fence_param(settling.fence))
-            .bind(settling.replaces)
             .bind(settling.began)
             .bind(row::millis(settling.ttl))
             .bind(outcome.state)
@@ -60,6 +59,7 @@ impl Session for PgConnection {
             .bind(&events.keys)
             .bind(&events.headers)
             .bind(payloads)
+            .bind(settling.replaces)
             .fetch_one(self)
             .await?;
         row.try_get(0)

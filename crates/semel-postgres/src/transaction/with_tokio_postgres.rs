@@ -10,12 +10,12 @@ type Param<'a> = (&'a (dyn ToSql + Sync), Type);
 
 const CLAIM_TYPES: [Type; 5] = [Type::BYTEA, Type::BYTEA, Type::INT8, Type::INT8, Type::INT2];
 
-const SETTLE_TYPES: [Type; 15] = [
+/// The first nine are the record's, the next five those of its events.
+pub(super) const SETTLE_TYPES: [Type; 15] = [
     Type::BYTEA,
     Type::BYTEA,
     Type::UUID,
     Type::INT8,
-    Type::BOOL,
     Type::INT8,
     Type::INT8,
     Type::INT2,
@@ -26,6 +26,7 @@ const SETTLE_TYPES: [Type; 15] = [
     Type::TEXT_ARRAY,
     Type::TEXT_ARRAY,
     Type::BYTEA_ARRAY,
+    Type::BOOL,
 ];
 
 /// Without prepared statements: they would be of no use to the next transaction of a pool, and take
@@ -121,7 +122,6 @@ impl<'a> SettleValues<'a> {
             &self.fingerprint,
             &self.owner,
             &self.fence,
-            replaces,
             began,
             &self.ttl_ms,
             &self.outcome.state,
@@ -132,6 +132,7 @@ impl<'a> SettleValues<'a> {
             &events.keys,
             &events.headers,
             &self.payloads,
+            replaces,
         ]
     }
 }

@@ -31,7 +31,7 @@ pub(crate) fn wait_until_gone(server: &Postgres, sessions: &[String]) {
 /// Ends up to three connections that are in the middle of a transaction: anywhere, or while they
 /// settle and commit.
 pub(crate) fn end_transactions(server: &Postgres, at_settle: bool) {
-    let place = if at_settle { "query LIKE '%settle_in_transaction%'" } else { "true" };
+    let place = if at_settle { "query LIKE '%INTO semel.record%'" } else { "true" };
     // Settling is a matter of a moment, so the server itself looks for one.
     let end = format!(
         "DO $$
