@@ -15,8 +15,12 @@ pub(crate) fn id_sql(number: &str) -> String {
 
 /// A claim of a fresh key and its settle: the statements of the store.
 pub(crate) const PAIR: &str = "\\set n random(1, 9000000000000000)
-SELECT verdict, fence, until, expires, state, result, reply
-FROM semel.claim({id}, {id}, 'a0000000-0000-0000-0000-000000000001', 30000, 86400000, 0::smallint);
+SELECT CASE WHEN r.state >= 3 AND r.fingerprint = {id} AND r.expires > semel.now_ms()
+            THEN NULL
+            ELSE semel.claim({id}, {id}, 'a0000000-0000-0000-0000-000000000001', 30000, 86400000,
+                             0::smallint, r.id IS NOT NULL) END,
+       r.expires, r.state, r.result, r.reply
+FROM (SELECT 1) one LEFT JOIN semel.record r ON r.id = {id};
 SELECT verdict, expires, state, result, reply
 FROM semel.settle({id}, {id}, 'a0000000-0000-0000-0000-000000000001', 1, 3::smallint, NULL,
                   decode(repeat('ab', 300), 'hex'));

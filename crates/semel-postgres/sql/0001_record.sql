@@ -47,11 +47,12 @@ AS $$ SELECT floor(extract(epoch FROM clock_timestamp()) * 1000)::bigint $$;
 
 -- Asks for the right to execute.
 --
+-- is_there: whoever calls has seen a record, or none
 -- on_abandoned: 0 execute again, 1 fail, 2 hold
 -- verdict: 0 execute, 1 replay, 2 in flight, 3 mismatch, 4 unknown
 CREATE FUNCTION {schema}.claim(
     a_id bytea, a_fingerprint bytea, a_owner uuid, lease_ms bigint, ttl_ms bigint,
-    on_abandoned smallint,
+    on_abandoned smallint, is_there boolean,
     OUT verdict smallint, OUT fence bigint, OUT until bigint, OUT expires bigint,
     OUT state smallint, OUT result text, OUT reply bytea
 )
@@ -64,13 +65,20 @@ DECLARE
     now_ms bigint;
 BEGIN
     LOOP
-        IF locked THEN
-            SELECT r.* INTO seen FROM {schema}.record r WHERE r.id = a_id FOR UPDATE;
-        ELSE
-            SELECT r.* INTO seen FROM {schema}.record r WHERE r.id = a_id;
+        IF is_there THEN
+            -- Before the look: a lease that is renewed meanwhile must not seem to have run out.
+            now_ms := {schema}.now_ms();
+            IF locked THEN
+                SELECT r.* INTO seen FROM {schema}.record r WHERE r.id = a_id FOR UPDATE;
+                -- Waiting for the lock took time.
+                now_ms := {schema}.now_ms();
+            ELSE
+                SELECT r.* INTO seen FROM {schema}.record r WHERE r.id = a_id;
+            END IF;
+            is_there := FOUND;
         END IF;
 
-        IF NOT FOUND THEN
+        IF NOT is_there THEN
             now_ms := {schema}.now_ms();
             fence := 1;
             until := now_ms + lease_ms;
@@ -84,12 +92,10 @@ BEGIN
                 RETURN;
             END IF;
             -- Somebody was first, and has committed: look again.
+            is_there := true;
             locked := false;
             CONTINUE;
         END IF;
-
-        -- After the row was read or locked: waiting for the lock took time.
-        now_ms := {schema}.now_ms();
 
         IF seen.expires > now_ms THEN
             -- Before anything else, in every state (I8).

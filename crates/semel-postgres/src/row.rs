@@ -1,10 +1,13 @@
 //! What goes to the server, and what comes back.
 
+mod decided;
+
 use std::error::Error;
 use std::fmt;
 use std::time::Duration;
 
 use bytes::{BufMut as _, Bytes, BytesMut};
+use decided::Decided;
 use semel_core::{
     Attempt, Claim, Fence, Fingerprint, Lease, OnAbandoned, Owner, Record, RecordId, Refusal,
     Release, Reply, ResultId, Settlement, State, Timestamp,
@@ -83,16 +86,23 @@ pub(crate) const fn release_state(how: Release) -> i16 {
     }
 }
 
-/// The answer to a claim: `verdict, fence, until, expires, state, result, reply`.
+/// The answer to a claim: the function's, or none and `expires, state, result, reply`.
 pub(crate) fn claim(row: &Row, attempt: &Attempt) -> Result<Claim, Damage> {
-    Ok(match row.try_get::<_, i16>(0)? {
+    let Some(decided) = row.try_get::<_, Option<Decided>>(0)? else {
+        return Ok(Claim::Replay { settlement: settlement(row, 2)?, expires: moment(row, 1)? });
+    };
+    Ok(match decided.verdict {
         0 => {
-            let (fence, until, expires) = (fence(row, 1)?, moment(row, 2)?, moment(row, 3)?);
             let (id, fingerprint, owner) = (attempt.id(), attempt.fingerprint(), attempt.owner());
+            let (until, expires) = (moment_of(decided.until)?, moment_of(decided.expires)?);
+            let fence = fence_of(decided.fence.unwrap_or_default())?;
             Claim::Execute(Lease::new(id, fingerprint, fence, owner, until, expires))
         }
-        1 => Claim::Replay { settlement: settlement(row, 4)?, expires: moment(row, 3)? },
-        2 => Claim::InFlight { until: moment(row, 2)? },
+        1 => Claim::Replay {
+            expires: moment_of(decided.expires)?,
+            settlement: decided.settlement()?,
+        },
+        2 => Claim::InFlight { until: moment_of(decided.until)? },
         3 => Claim::Mismatch,
         4 => Claim::Unknown,
         _ => return Err(Damage::Nonsense("an unknown verdict")),
@@ -142,7 +152,11 @@ pub(crate) fn corrupt(id: RecordId, damage: &Damage) -> StoreError {
 }
 
 pub(crate) fn moment(row: &Row, column: usize) -> Result<Timestamp, Damage> {
-    let millis: i64 = row.try_get(column)?;
+    moment_of(row.try_get(column)?)
+}
+
+pub(crate) fn moment_of(millis: Option<i64>) -> Result<Timestamp, Damage> {
+    let millis = millis.ok_or(Damage::Nonsense("no moment"))?;
     let millis = u64::try_from(millis).map_err(|_| Damage::Nonsense("a moment before 1970"))?;
     Ok(Timestamp::from_millis(millis))
 }
