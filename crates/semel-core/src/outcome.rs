@@ -93,10 +93,12 @@ impl ResultId {
     /// The longest text kept, in bytes.
     pub const MAX_LEN: usize = 512;
 
-    /// The id, or `None` if it is empty or longer than [`MAX_LEN`](Self::MAX_LEN).
+    /// The id, or `None` if it is empty, longer than [`MAX_LEN`](Self::MAX_LEN), or has a NUL in it,
+    /// which not every store can keep in a text.
     pub fn new(text: impl Into<Arc<str>>) -> Option<Self> {
         let text = text.into();
-        (1..=Self::MAX_LEN).contains(&text.len()).then_some(Self(text))
+        let is_fit = (1..=Self::MAX_LEN).contains(&text.len()) && !text.contains('\0');
+        is_fit.then_some(Self(text))
     }
 
     /// The text of the id.
@@ -114,6 +116,7 @@ mod tests {
         assert!(ResultId::new("").is_none());
         assert!(ResultId::new("x".repeat(ResultId::MAX_LEN)).is_some());
         assert!(ResultId::new("x".repeat(ResultId::MAX_LEN + 1)).is_none());
+        assert!(ResultId::new("ch\0").is_none());
     }
 
     #[test]

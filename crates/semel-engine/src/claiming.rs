@@ -17,6 +17,10 @@ const CLAIM_TRIES: u32 = 3;
 /// orphaned lease would need an operator, so it is worth some patience.
 const DOUBT_MAX: Duration = Duration::from_mins(5);
 
+/// How much later than it was sent a claim may still arrive: it may wait in a connection, or its commit
+/// for a disk. Who looks earlier and finds nothing knows nothing.
+const LATE_MAX: Duration = Duration::from_secs(30);
+
 /// An attempt that claims, and remembers whether it may hold a lease without knowing.
 pub(crate) struct Claimant {
     shared: Arc<Shared>,
@@ -118,7 +122,7 @@ impl Claimant {
                         return Some(lease);
                     }
                 }
-                Ok(false) => self.doubt = false,
+                Ok(false) => self.doubt = self.sent.is_some_and(|sent| sent.elapsed() < LATE_MAX),
                 Err(error) => {
                     tracing::debug!(record = %self.id().prefix(), %error, "still in doubt");
                 }

@@ -156,10 +156,7 @@ impl OpenError {
         match state.code().get(..2) {
             Some("28") => Self::Refused { server, what },
             Some("3D") => Self::DatabaseMissing { server, what },
-            Some("53") => Self::TooManyConnections { server, what },
-            // Starting up, or shutting down.
-            Some("57") => Self::Unreachable { server, what },
-            _ => Self::Server { server, what },
+            _ => Self::answered(server, state, what),
         }
     }
 
@@ -178,8 +175,18 @@ impl OpenError {
                 let cure = grants(user, &options.schema);
                 Self::Forbidden { server, what: said(&error), cure }
             }
-            Some(_) => Self::Server { server, what: said(&error) },
+            Some(state) => Self::answered(server, state, said(&error)),
             None => Self::Unreachable { server, what: said(&error) },
+        }
+    }
+
+    /// What is left, by the class of the server's word.
+    fn answered(server: String, state: &SqlState, what: String) -> Self {
+        match state.code().get(..2) {
+            Some("53") => Self::TooManyConnections { server, what },
+            // A connection that broke; a server that starts up, or shuts down.
+            Some("08" | "57") => Self::Unreachable { server, what },
+            _ => Self::Server { server, what },
         }
     }
 
@@ -187,8 +194,8 @@ impl OpenError {
     pub(crate) fn migration(options: &Options, error: tokio_postgres::Error) -> Self {
         match Self::query(options, error) {
             Self::Forbidden { server, what, .. } => {
-                let user = options.config.get_user().unwrap_or_default();
-                let (database, schema) = (options.database(), &options.schema);
+                let user = quoted(options.config.get_user().unwrap_or_default());
+                let (database, schema) = (quoted(options.database()), &options.schema);
                 let cure = format!(
                     "migrate as the owner of the schema {schema}, or let a superuser run: GRANT \
                      CREATE ON DATABASE {database} TO {user}"
@@ -204,10 +211,22 @@ impl OpenError {
     pub(crate) fn to_store_error(&self) -> StoreError {
         let what = self.to_string();
         match self {
-            Self::Unreachable { .. } | Self::TooManyConnections { .. } | Self::ReadOnly { .. } => {
-                StoreError::unavailable(what)
-            }
-            _ => StoreError::Misconfigured { what },
+            // These do not pass by themselves.
+            Self::SchemaMissing { .. }
+            | Self::SchemaOld { .. }
+            | Self::SchemaNewer { .. }
+            | Self::DatabaseMissing { .. }
+            | Self::Forbidden { .. }
+            | Self::NotDurable { .. } => StoreError::Misconfigured { what },
+            // A handshake that was broken off, or a service that checks passwords and is away, looks
+            // like a wrong setting.
+            Self::Unreachable { .. }
+            | Self::Refused { .. }
+            | Self::TooManyConnections { .. }
+            | Self::ReadOnly { .. }
+            | Self::Locked { .. }
+            | Self::Tls { .. }
+            | Self::Server { .. } => StoreError::unavailable(what),
         }
     }
 }
@@ -235,9 +254,9 @@ pub(crate) fn verb_failed(verb: &str, schema: &Schema, error: tokio_postgres::Er
         state if is_schema_missing(state) => StoreError::Misconfigured {
             what: format!("{what}; has `semel migrate` been run for the schema {schema}?"),
         },
-        &SqlState::INSUFFICIENT_PRIVILEGE => {
-            StoreError::Misconfigured { what: format!("{what}; {}", grants("USER", schema)) }
-        }
+        &SqlState::INSUFFICIENT_PRIVILEGE => StoreError::Misconfigured {
+            what: format!("{what}; {}", grants("user_of_semel", schema)),
+        },
         &SqlState::DATA_CORRUPTED | &SqlState::INDEX_CORRUPTED => StoreError::Corrupt { what },
         _ => StoreError::Unavailable { what, source: Some(Box::new(error)) },
     }
@@ -249,17 +268,28 @@ pub(crate) fn spoils_lane(error: &tokio_postgres::Error) -> bool {
     error.code().is_some_and(|state| {
         *state == SqlState::READ_ONLY_SQL_TRANSACTION
             || *state == SqlState::INVALID_SQL_STATEMENT_NAME
+            || *state == SqlState::FEATURE_NOT_SUPPORTED
             || is_schema_missing(state)
     })
 }
 
 /// What lets a user work with a schema that another has made.
 fn grants(user: &str, schema: &Schema) -> String {
+    let user = quoted(user);
     format!(
         "let its owner run: GRANT USAGE ON SCHEMA {schema} TO {user}; GRANT SELECT, INSERT, UPDATE, \
          DELETE ON ALL TABLES IN SCHEMA {schema} TO {user}; GRANT EXECUTE ON ALL FUNCTIONS IN SCHEMA \
          {schema} TO {user}"
     )
+}
+
+/// A name as SQL has it, in quotes where it needs them.
+fn quoted(name: &str) -> String {
+    let plain = |c: u8| c.is_ascii_lowercase() || c.is_ascii_digit() || c == b'_';
+    if name.bytes().all(plain) && !name.starts_with(|c: char| c.is_ascii_digit()) {
+        return name.to_owned();
+    }
+    format!("\"{}\"", name.replace('"', "\"\""))
 }
 
 fn ends_session(error: &DbError) -> bool {

@@ -8,7 +8,7 @@ use std::time::Duration;
 use tokio::runtime::Handle;
 use tokio::task::AbortHandle;
 use tokio::time::timeout;
-use tokio_postgres::{Client, Error, Statement};
+use tokio_postgres::{Client, Config, Error, Statement};
 
 use crate::Options;
 use crate::error::OpenError;
@@ -43,14 +43,39 @@ pub(crate) struct Statements {
 /// What moves a connection's bytes; it must be polled for the client to work.
 pub(crate) type Driver = Pin<Box<dyn Future<Output = ()> + Send>>;
 
-/// Connects, within the limit of the options.
+/// Connects to the first server that will have us, beginning with the one that was right last.
 pub(crate) async fn connect(
     options: &Options,
     connector: &Connector,
 ) -> Result<(Client, Driver), OpenError> {
-    let limit = options.config.get_connect_timeout().copied().unwrap_or(Duration::MAX);
+    let (first, count) = (options.server.load(Ordering::Relaxed), options.servers.len());
+    let mut failed: Option<OpenError> = None;
+    for number in (first..first + count).map(|number| number % count) {
+        match connect_to(&options.servers[number], options, connector).await {
+            Ok(connected) => {
+                options.server.store(number, Ordering::Relaxed);
+                return Ok(connected);
+            }
+            // Who can be reached and refuses us says more than who cannot.
+            Err(error) if matches!(failed, None | Some(OpenError::Unreachable { .. })) => {
+                failed = Some(error);
+            }
+            Err(_) => {}
+        }
+    }
+    let what = "the address names no server".to_owned();
+    Err(failed.unwrap_or(OpenError::Unreachable { server: options.to_string(), what }))
+}
+
+/// Connects within the limit of the options.
+async fn connect_to(
+    server: &Config,
+    options: &Options,
+    connector: &Connector,
+) -> Result<(Client, Driver), OpenError> {
+    let limit = server.get_connect_timeout().copied().unwrap_or(Duration::MAX);
     // The driver's own limit is for the first bytes only; a server may also stop in mid-greeting.
-    let connected = timeout(limit, options.config.connect(connector.clone())).await;
+    let connected = timeout(limit, server.connect(connector.clone())).await;
     let Ok(connected) = connected else {
         return Err(OpenError::silent(options, limit));
     };
@@ -181,7 +206,8 @@ fn claim_sql(schema: &Schema) -> String {
     )
 }
 
-/// What the verbs rely on, whatever the server's defaults are. As statements, because a pooler in
+/// What the verbs rely on, whatever the server's defaults are, or will be: what is set in a session is
+/// not changed by a reload. As statements, because a pooler in
 /// between may not pass options on.
 fn session(options: &Options) -> String {
     let limit = options.verb_timeout.as_millis().max(10);
@@ -195,7 +221,8 @@ fn session(options: &Options) -> String {
          SET plan_cache_mode = force_generic_plan;
          SET enable_seqscan = off;
          SET jit = off;
-         SELECT set_config('synchronous_commit', 'on', false)
-         WHERE current_setting('synchronous_commit') IN ('off', 'local')"
+         SELECT set_config('synchronous_commit', CASE
+             WHEN current_setting('synchronous_commit') IN ('off', 'local') THEN 'on'
+             ELSE current_setting('synchronous_commit') END, false)"
     )
 }

@@ -23,6 +23,9 @@ use crate::tls::Connector;
 const LOAD_MAX: usize = 512;
 /// How long no further connection is tried after one was refused.
 const GROWTH_PAUSE: Duration = Duration::from_secs(1);
+/// How long a connection that was cut still counts: a server that cannot commit does not notice, and
+/// keeps its side of it.
+const CUT_COUNTS: Duration = Duration::from_mins(1);
 
 /// All connections of a store.
 #[derive(Debug)]
@@ -38,6 +41,8 @@ struct Shared {
     /// Held while the first connection is made; remembers why that failed last.
     first: Arc<tokio::sync::Mutex<Option<Failure>>>,
     growing: AtomicBool,
+    /// When connections were cut because they were silent.
+    cut: Mutex<Vec<Instant>>,
 }
 
 struct Failure {
@@ -67,6 +72,7 @@ impl Lanes {
             open: Mutex::new(vec![Arc::new(lane)]),
             first: Arc::default(),
             growing: AtomicBool::new(false),
+            cut: Mutex::default(),
         });
         Ok(Self { shared })
     }
@@ -82,6 +88,11 @@ impl Lanes {
         }
         let lane = shared.first().await?;
         shared.book(lane)
+    }
+
+    /// The server has committed something: those it was cut off from have noticed by now.
+    pub(crate) fn has_committed(&self) {
+        self.shared.cut.lock().unwrap_or_else(PoisonError::into_inner).clear();
     }
 
     pub(crate) fn options(&self) -> &Options {
@@ -102,7 +113,13 @@ impl Shared {
         lanes.retain(|lane| lane.is_open());
         let best = lanes.iter().min_by_key(|lane| (lane.is_suspect(), lane.load()))?;
         let all_busy = best.is_suspect() || best.load() > 0;
-        Some((best.clone(), all_busy && lanes.len() < self.options.lanes_max))
+        Some((best.clone(), all_busy && lanes.len() + self.cut_lately() < self.options.lanes_max))
+    }
+
+    fn cut_lately(&self) -> usize {
+        let mut cut = self.cut.lock().unwrap_or_else(PoisonError::into_inner);
+        cut.retain(|at| at.elapsed() < CUT_COUNTS);
+        cut.len()
     }
 
     fn book(self: &Arc<Self>, lane: Arc<Lane>) -> Result<Booked, StoreError> {
@@ -180,6 +197,7 @@ impl Shared {
             lane.set_suspect(false);
         } else {
             lane.retire();
+            self.cut.lock().unwrap_or_else(PoisonError::into_inner).push(Instant::now());
         }
     }
 }

@@ -1,4 +1,6 @@
 use std::fmt;
+use std::sync::Arc;
+use std::sync::atomic::AtomicUsize;
 use std::time::Duration;
 
 use tokio_postgres::config::Host;
@@ -11,7 +13,11 @@ use crate::{OpenError, PostgresStore, lane, tls};
 /// Where the server is, and how the store uses it.
 #[derive(Clone)]
 pub struct Options {
+    /// All servers, as the address has them.
     pub(crate) config: Config,
+    pub(crate) servers: Vec<Config>,
+    /// Which of them was the right one last.
+    pub(crate) server: Arc<AtomicUsize>,
     pub(crate) tls: TlsChoice,
     pub(crate) schema: Schema,
     pub(crate) lanes_max: usize,
@@ -23,6 +29,8 @@ pub struct Options {
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(5);
 /// Unacknowledged data for longer than this ends a connection: the server's machine is gone.
 const TCP_TIMEOUT: Duration = Duration::from_secs(10);
+/// Longer than anybody waits.
+const VERB_TIMEOUT_MAX: Duration = Duration::from_hours(24);
 /// Enough for the server to make several commits durable together, and few enough for a fleet.
 const LANES: usize = 16;
 
@@ -36,23 +44,14 @@ impl Options {
     /// `schema` (default `semel`) and `pool_max` (default 16). Without a password the environment
     /// variable `PGPASSWORD` is asked.
     pub fn from_url(url: &str) -> Result<Self, UrlError> {
-        let Address { mut config, tls, schema, lanes_max } = Address::parse(url)?;
-        if config.get_password().is_none()
-            && let Some(password) = std::env::var_os("PGPASSWORD")
-        {
-            config.password(password.into_encoded_bytes());
-        }
-        if config.get_application_name().is_none() {
-            config.application_name("semel");
-        }
-        if config.get_connect_timeout().is_none() {
-            config.connect_timeout(CONNECT_TIMEOUT);
-        }
-        if config.get_tcp_user_timeout().is_none() {
-            config.tcp_user_timeout(TCP_TIMEOUT);
+        let Address { mut config, mut servers, tls, schema, lanes_max } = Address::parse(url)?;
+        for config in servers.iter_mut().chain([&mut config]) {
+            complete(config);
         }
         Ok(Self {
             config,
+            servers,
+            server: Arc::default(),
             tls,
             schema,
             lanes_max: lanes_max.unwrap_or(LANES),
@@ -72,7 +71,7 @@ impl Options {
     /// sure that nothing happened.
     #[must_use]
     pub fn verb_timeout(mut self, limit: Duration) -> Self {
-        self.verb_timeout = limit.max(Duration::from_millis(10));
+        self.verb_timeout = limit.clamp(Duration::from_millis(10), VERB_TIMEOUT_MAX);
         self
     }
 
@@ -116,6 +115,24 @@ impl Options {
     /// Connects, and checks that the server can keep what it is given.
     pub async fn open(self) -> Result<PostgresStore, OpenError> {
         PostgresStore::open(self).await
+    }
+}
+
+/// Adds what an address does not say.
+fn complete(config: &mut Config) {
+    if config.get_password().is_none()
+        && let Some(password) = std::env::var_os("PGPASSWORD")
+    {
+        config.password(password.into_encoded_bytes());
+    }
+    if config.get_application_name().is_none() {
+        config.application_name("semel");
+    }
+    if config.get_connect_timeout().is_none() {
+        config.connect_timeout(CONNECT_TIMEOUT);
+    }
+    if config.get_tcp_user_timeout().is_none() {
+        config.tcp_user_timeout(TCP_TIMEOUT);
     }
 }
 

@@ -8,7 +8,7 @@ use std::fmt;
 
 use sha2::{Digest as _, Sha256};
 use tokio::time::timeout;
-use tokio_postgres::{Client, Transaction};
+use tokio_postgres::{Client, IsolationLevel, Transaction};
 
 use crate::Options;
 use crate::error::OpenError;
@@ -55,7 +55,7 @@ const KNOWN: i32 = MIGRATIONS[MIGRATIONS.len() - 1].version;
 const MIGRATING: i64 = 0x5365_6d65_6c20_6d69;
 
 /// By how much longer than a verb a migration waits for a lock: 30 s by default.
-const MIGRATION_PATIENCE: u128 = 6;
+const MIGRATION_PATIENCE: u32 = 6;
 
 /// Creates or upgrades the schema.
 ///
@@ -65,14 +65,17 @@ pub async fn migrate(options: &Options) -> Result<Migrated, OpenError> {
     let connector = tls::connector(&options.tls)?;
     let (mut client, connection) = connect(options, &connector).await?;
     let connection = tokio::spawn(connection);
-    let migrated = run(&mut client, options).await;
+    let limit = options.verb_timeout * MIGRATION_PATIENCE * 2;
+    let migrated = timeout(limit, run(&mut client, options)).await;
     connection.abort();
-    migrated
+    migrated.unwrap_or_else(|_| Err(OpenError::silent(options, limit)))
 }
 
 async fn run(client: &mut Client, options: &Options) -> Result<Migrated, OpenError> {
     let failed = |error| OpenError::migration(options, error);
-    let transaction = client.transaction().await.map_err(failed)?;
+    // Whatever the default is: who waited for the lock must see what was done meanwhile.
+    let begin = client.build_transaction().isolation_level(IsolationLevel::ReadCommitted);
+    let transaction = begin.read_only(false).start().await.map_err(failed)?;
     transaction.batch_execute(&patience(options)).await.map_err(failed)?;
     transaction.execute("SELECT pg_advisory_xact_lock($1)", &[&MIGRATING]).await.map_err(failed)?;
     let from = prepare(&transaction, &options.schema).await.map_err(failed)?;
@@ -88,8 +91,8 @@ async fn run(client: &mut Client, options: &Options) -> Result<Migrated, OpenErr
 
 /// Whoever waits for a lock on a table makes everybody wait who comes later: not for long, then.
 fn patience(options: &Options) -> String {
-    let limit = options.verb_timeout.as_millis() * MIGRATION_PATIENCE;
-    format!("SET LOCAL lock_timeout = {limit}")
+    let limit = options.verb_timeout * MIGRATION_PATIENCE;
+    format!("SET LOCAL lock_timeout = {}", limit.as_millis())
 }
 
 /// Makes the place where versions are noted, and reads the present one.
@@ -181,13 +184,20 @@ async fn check_with(client: &Client, options: &Options) -> Result<(), OpenError>
     }
     let sql = format!(
         "SELECT current_setting('fsync'), c.relpersistence::text,
-                pg_is_in_recovery() OR current_setting('transaction_read_only')::boolean
+                pg_is_in_recovery() OR current_setting('transaction_read_only')::boolean,
+                current_setting('server_encoding')
          FROM pg_class c WHERE c.oid = '{schema}.record'::regclass"
     );
     let row = client.query_one(&sql, &[]).await.map_err(failed)?;
     let (fsync, persistence, read_only): (&str, &str, bool) = (row.get(0), row.get(1), row.get(2));
     if read_only {
         return Err(OpenError::ReadOnly { server: options.to_string() });
+    }
+    // The names of results are texts, and any character may be in one.
+    let encoding: &str = row.get(3);
+    if !["UTF8", "SQL_ASCII"].contains(&encoding) {
+        let what = format!("the database's encoding is {encoding}; it must be UTF8");
+        return Err(OpenError::Server { server: options.to_string(), what });
     }
     if fsync != "on" {
         let what = "the server runs with fsync = off and loses records in a crash; set it to on";

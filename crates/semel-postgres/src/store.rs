@@ -81,6 +81,9 @@ impl Lanes {
         params: &[Param<'_>],
     ) -> Result<Row, StoreError> {
         let row = self.ask(verb, statement, params).await?;
+        if verb == "settle" {
+            self.has_committed();
+        }
         row.ok_or_else(|| StoreError::Corrupt { what: format!("{verb} gave no row") })
     }
 

@@ -11,7 +11,10 @@ use crate::schema::Schema;
 
 /// What an address says.
 pub(crate) struct Address {
+    /// All servers.
     pub(crate) config: Config,
+    /// Each server by itself, in the order of the address.
+    pub(crate) servers: Vec<Config>,
     pub(crate) tls: TlsChoice,
     pub(crate) schema: Schema,
     pub(crate) lanes_max: Option<usize>,
@@ -86,10 +89,13 @@ impl Address {
             let what = "it has two @; in a password write %40 for one".to_owned();
             return Err(UrlError::Malformed { what });
         }
-        // Of several servers the one that can be written to.
-        if config.get_hosts().len() > 1 && !query.contains("target_session_attrs") {
-            config.target_session_attrs(TargetSessionAttrs::ReadWrite);
+        let mut servers = Vec::new();
+        for one in one_by_one(&base) {
+            servers.push(Config::from_str(&one).map_err(|error| malformed(&error))?);
         }
+        // Of several servers the one that can be written to.
+        let several = config.get_hosts().len().max(config.get_hostaddrs().len()) > 1;
+        let wanted = several && !query.contains("target_session_attrs");
         let Parameters { ssl_mode, root, certificate, key, schema, lanes_max } = parameters;
         let verified = match ssl_mode {
             Some(SslChoice::Verified) => true,
@@ -97,11 +103,17 @@ impl Address {
             Some(SslChoice::Require) => root.is_some(),
             Some(SslChoice::Disable | SslChoice::Prefer) | None => false,
         };
-        config.ssl_mode(match ssl_mode.unwrap_or(SslChoice::Prefer) {
+        let ssl_mode = match ssl_mode.unwrap_or(SslChoice::Prefer) {
             SslChoice::Disable => SslMode::Disable,
             SslChoice::Prefer => SslMode::Prefer,
             SslChoice::Require | SslChoice::Verified => SslMode::Require,
-        });
+        };
+        for config in servers.iter_mut().chain([&mut config]) {
+            config.ssl_mode(ssl_mode);
+            if wanted {
+                config.target_session_attrs(TargetSessionAttrs::ReadWrite);
+            }
+        }
         let identity = match (certificate, key) {
             (Some(certificate), Some(key)) => Some((certificate, key)),
             (None, None) => None,
@@ -111,8 +123,18 @@ impl Address {
             }
         };
         let tls = TlsChoice { verified, root, identity };
-        Ok(Self { config, tls, schema: schema.unwrap_or_default(), lanes_max })
+        Ok(Self { config, servers, tls, schema: schema.unwrap_or_default(), lanes_max })
     }
+}
+
+/// The same address with each of its hosts alone. The driver tries one after the other, but has one limit
+/// for them all; so would a first that accepts connections and is silent keep us from the second.
+fn one_by_one(url: &str) -> Vec<String> {
+    let (scheme, rest) = url.split_once("://").unwrap_or(("", url));
+    let (user, rest) = rest.rsplit_once('@').map_or(("", rest), |(user, rest)| (user, rest));
+    let end = rest.find(['/', '?']).unwrap_or(rest.len());
+    let (hosts, rest) = rest.split_at(end);
+    hosts.split(',').map(|host| format!("{scheme}://{user}@{host}{rest}")).collect()
 }
 
 /// The parameters that the driver does not know, or knows less of.
@@ -140,8 +162,9 @@ impl Parameters {
     /// Takes a `name=value` that is meant for us; `false` leaves it to the driver.
     fn take(&mut self, pair: &str) -> Result<bool, UrlError> {
         let (name, value) = pair.split_once('=').unwrap_or((pair, ""));
-        let value = percent_decode_str(value).decode_utf8_lossy().into_owned();
-        match name {
+        let [name, value] =
+            [name, value].map(|text| percent_decode_str(text).decode_utf8_lossy().into_owned());
+        match name.as_str() {
             "sslmode" => self.ssl_mode = Some(SslChoice::parse(value)?),
             "sslrootcert" => self.root = Some(value.into()),
             "sslcert" => self.certificate = Some(value.into()),
@@ -244,6 +267,25 @@ mod tests {
         assert_eq!(attributes("postgres://u@a/d"), TargetSessionAttrs::Any);
         let asked = "postgres://u@a,b/d?target_session_attrs=any";
         assert_eq!(attributes(asked), TargetSessionAttrs::Any);
+    }
+
+    #[test]
+    fn several_servers_are_tried_one_by_one() {
+        let url = "postgres://u:s%40cret@a:1,[::1]:2,c/d?connect_timeout=7&sslmode=require";
+        let servers = parse(url).servers;
+        let hosts: Vec<_> = servers.iter().map(|one| (one.get_hosts(), one.get_ports())).collect();
+        let tcp = |name: &str| vec![Host::Tcp(name.to_owned())];
+        let expected = [(tcp("a"), &[1][..]), (tcp("::1"), &[2]), (tcp("c"), &[5432])];
+        for ((hosts, ports), (expected_hosts, expected_ports)) in hosts.iter().zip(&expected) {
+            assert_eq!((*hosts, *ports), (&expected_hosts[..], *expected_ports));
+        }
+        assert_eq!(hosts.len(), 3);
+        for one in servers {
+            assert_eq!(one.get_password(), Some(&b"s@cret"[..]));
+            assert_eq!(one.get_dbname(), Some("d"));
+            assert_eq!(one.get_ssl_mode(), SslMode::Require);
+            assert_eq!(one.get_target_session_attrs(), TargetSessionAttrs::ReadWrite);
+        }
     }
 
     #[test]

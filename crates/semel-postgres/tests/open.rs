@@ -162,9 +162,10 @@ async fn a_database_that_does_not_exist() {
 async fn who_lacks_rights_is_told_what_to_grant() {
     let url = fresh_url();
     migrate(&options(&url)).await.expect("a schema");
-    let role = format!("poor_{}", schema_of(&url));
+    // A name that SQL takes in quotes only.
+    let role = format!("poor-{}", schema_of(&url));
     let session = connect(&url).await;
-    let make = format!("CREATE ROLE {role} LOGIN PASSWORD 'poor'");
+    let make = format!("CREATE ROLE \"{role}\" LOGIN PASSWORD 'poor'");
     session.batch_execute(&make).await.expect("a role");
     let secret = Postgres::shared().password();
     let poor = url.replace(&format!("semel:{secret}"), &format!("{role}:poor"));
@@ -226,6 +227,92 @@ async fn a_server_that_does_not_speak() {
     let error = refusal(Options::from_url(&url).expect("an address")).await;
     assert!(matches!(error, OpenError::Unreachable { .. }), "{error:?}");
     assert!(error.to_string().contains("no answer within 1s"), "{error}");
+}
+
+/// One that accepts connections and is silent, as a frozen machine does, does not keep us from the next.
+/// Nor does one that can only be read.
+#[tokio::test]
+async fn of_several_servers_the_right_one_is_found() {
+    let silent = std::net::TcpListener::bind("127.0.0.1:0").expect("a port");
+    let silent = silent.local_addr().expect("an address");
+    let server = Postgres::start().expect("a server");
+    migrate(&options(&server.url())).await.expect("a schema");
+    let here = format!("127.0.0.1:{}", server.port());
+    let both = server.url().replace(&here, &format!("{silent},{here}")) + "?connect_timeout=1";
+    record_one(&options(&both).open().await.expect("a store"), 1).await;
+
+    let standby = Postgres::start().expect("a server");
+    for server in [&server, &standby] {
+        let known_to_both = "CREATE ROLE app LOGIN SUPERUSER PASSWORD 'app'";
+        server.psql(known_to_both).expect("a role");
+    }
+    make_standby(&standby);
+    let both = format!("postgres://app:app@127.0.0.1:{},{here}/semel", standby.port());
+    record_one(&options(&both).open().await.expect("a store"), 2).await;
+}
+
+/// Makes of a server what a failover makes of a primary that comes back.
+fn make_standby(server: &Postgres) {
+    let data = server.psql("SHOW data_directory").expect("a directory");
+    server.stop_fast().expect("it stops");
+    std::fs::write(Path::new(data.trim()).join("standby.signal"), "").expect("a standby");
+    server.start_again().expect("it starts");
+}
+
+/// What an administrator sets later for the whole server does not reach sessions that are open.
+#[tokio::test]
+async fn durability_is_not_lost_by_a_reload() {
+    let server = Postgres::start().expect("a server");
+    migrate(&options(&server.url())).await.expect("a schema");
+    let store = options(&server.url()).pool_max(1).open().await.expect("a store");
+    for sql in [
+        "ALTER SYSTEM SET synchronous_commit = off",
+        // Nobody else writes the log for it.
+        "ALTER SYSTEM SET wal_writer_delay = '10s'",
+        "SELECT pg_reload_conf()",
+    ] {
+        server.psql(sql).expect("a reload");
+    }
+    // When a session of the test's own has heard of it, that of the store has, too.
+    while server.psql("SHOW synchronous_commit").expect("a setting").trim() != "off" {
+        tokio::time::sleep(Duration::from_millis(5)).await;
+    }
+    for number in 0..20 {
+        record_one(&store, number).await;
+    }
+    server.kill().expect("it dies");
+    server.start_again().expect("it starts");
+    let kept = server.psql("SELECT count(*) FROM semel.record WHERE state = 3").expect("a number");
+    assert_eq!(kept.trim(), "20", "acknowledged, and lost in a crash");
+}
+
+/// Who waited for the lock of another migration sees what that one did, whatever the default is.
+#[tokio::test(flavor = "multi_thread")]
+async fn many_nodes_may_migrate_at_once_under_any_isolation() {
+    let server = Postgres::options()
+        .setting("default_transaction_isolation", "serializable")
+        .start()
+        .expect("a server");
+    let mut nodes = tokio::task::JoinSet::new();
+    for _ in 0..8 {
+        let url = server.url();
+        nodes.spawn(async move { migrate(&options(&url)).await.expect("a schema") });
+    }
+    let done = nodes.join_all().await;
+    assert_eq!(done.iter().filter(|migrated| migrated.from == 0).count(), 1, "{done:?}");
+}
+
+#[tokio::test]
+async fn a_database_of_another_encoding_is_refused() {
+    let server = Postgres::shared();
+    let name = format!("latin_{}", std::process::id());
+    let make = format!("CREATE DATABASE {name} ENCODING 'LATIN1' TEMPLATE template0");
+    server.psql(&make).expect("a database");
+    let url = server.url();
+    let url = format!("{}/{name}", url.strip_suffix("/semel").expect("its database"));
+    migrate(&options(&url)).await.expect("a schema");
+    let error = refusal(options(&url)).await;
+    assert!(error.to_string().contains("LATIN1"), "{error}");
 }
 
 #[tokio::test]
@@ -306,11 +393,7 @@ async fn a_read_only_server_is_refused_and_noticed_later() {
     migrate(&options(&url)).await.expect("a schema");
     let store = options(&url).open().await.expect("a store");
     record_one(&store, 1).await;
-    // A standby: what a failover makes of a primary that comes back.
-    let data = server.psql("SHOW data_directory").expect("a directory");
-    server.stop_fast().expect("it stops");
-    std::fs::write(Path::new(data.trim()).join("standby.signal"), "").expect("a standby");
-    server.start_again().expect("it starts");
+    make_standby(&server);
     let error = refusal(options(&url)).await;
     assert!(matches!(error, OpenError::ReadOnly { .. }), "{error:?}");
     let error = store.health().await.expect_err("read-only");

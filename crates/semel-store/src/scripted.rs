@@ -26,7 +26,9 @@ use std::collections::{HashMap, VecDeque};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
-use semel_core::{Attempt, Claim, Lease, Policy, Record, RecordId, Release, Settlement};
+use semel_core::{
+    Attempt, Claim, Fingerprint, Lease, Owner, Policy, Record, RecordId, Release, Settlement,
+};
 use tokio::sync::watch;
 
 use crate::{
@@ -81,7 +83,7 @@ struct Script {
     always: HashMap<Verb, Fault>,
     calls: HashMap<Verb, usize>,
     yields: HashMap<Verb, usize>,
-    claimed: Option<RecordId>,
+    claimed: Option<(RecordId, Fingerprint, Owner)>,
 }
 
 // === impl Verb ===
@@ -139,7 +141,12 @@ impl ScriptedStore {
 
     /// Which record was claimed last, or tried to be.
     pub fn last_claimed(&self) -> Option<RecordId> {
-        self.script().claimed
+        self.script().claimed.map(|(id, ..)| id)
+    }
+
+    /// The attempt that claimed last, or tried to: for a claim that arrives late.
+    pub fn last_attempt(&self) -> Option<Attempt> {
+        self.script().claimed.map(|(id, fingerprint, owner)| Attempt::new(id, fingerprint, owner))
     }
 
     fn script(&self) -> MutexGuard<'_, Script> {
@@ -192,7 +199,7 @@ impl ScriptedStore {
 
 impl Store for ScriptedStore {
     fn claim<'a>(&'a self, attempt: &'a Attempt, policy: &'a Policy) -> StoreFuture<'a, Claim> {
-        self.script().claimed = Some(attempt.id());
+        self.script().claimed = Some((attempt.id(), attempt.fingerprint(), attempt.owner()));
         self.play(Verb::Claim, self.memory.claim(attempt, policy))
     }
 

@@ -2,9 +2,11 @@
 
 use std::time::Duration;
 
-use semel_core::{Fence, OnAbandoned, OnStoreDown, OnUnknown, Outcome, Policy, Reply, State};
+use semel_core::{
+    Claim, Fence, OnAbandoned, OnStoreDown, OnUnknown, Outcome, Policy, Reply, State,
+};
 use semel_engine::{Answer, EngineError, Execution, Stored};
-use semel_store::StoreError;
+use semel_store::{Store as _, StoreError};
 use tokio::time::{Instant, sleep};
 
 use crate::support::{
@@ -52,6 +54,22 @@ async fn a_lease_granted_unheard_is_handed_back() {
     let effect = Effect::new();
     let retry = once(&engine, &holding, effect.work(completed("first"))).await;
     assert!(matches!(retry, Ok(Answer::Executed { .. })));
+}
+
+/// A commit can stall while the store answers every question: a look that finds nothing is no proof.
+#[tokio::test(start_paused = true)]
+async fn a_claim_that_arrives_late_is_handed_back() {
+    let holding = policy().on_abandoned(OnAbandoned::Hold).build().unwrap();
+    let (engine, store) = engine();
+    store.fail([Verb::Claim], Fault::TimedOut);
+    assert!(once(&engine, &holding, never).await.is_err());
+    store.mend();
+    sleep(Duration::from_secs(20)).await;
+    let late = store.last_attempt().unwrap();
+    let granted = store.memory().claim(&late, &holding).await;
+    assert!(matches!(granted, Ok(Claim::Execute(_))), "{granted:?}");
+    idle(&engine).await;
+    assert_eq!(state(store.memory()).await, Some(State::Released));
 }
 
 /// An error that surely had no effect does not undo the doubt about the call before it.

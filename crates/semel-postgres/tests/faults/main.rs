@@ -96,4 +96,16 @@ async fn the_schema_is_dropped_and_made_anew() {
     assert!(!error.is_passing() && error.to_string().contains("semel migrate"), "{error}");
     migrate(&options(&url)).await.expect("a schema");
     store.health().await.expect("it is back");
+    // Not only the health: every verb was prepared for what is gone.
+    let load = Arc::new(Load::new(store));
+    let clients = load.start(4);
+    tokio::task::spawn_blocking({
+        let load = load.clone();
+        move || (0..5).for_each(|_| load.wait_for_progress())
+    })
+    .await
+    .expect("progress");
+    load.stop();
+    clients.join_all().await;
+    load.check().await;
 }

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use semel_core::{
-    Attempt, Claim, Fingerprint, Lease, Owner, Policy, RecordId, Refusal, Reply, Settlement,
+    Attempt, Claim, Fingerprint, Lease, Owner, Policy, RecordId, Refusal, Reply, Settlement, State,
 };
 use semel_postgres::{PostgresStore, migrate};
 use semel_store::{Settled, Store};
@@ -66,6 +66,9 @@ async fn a_session_is_paused_past_the_lease() {
     while server.psql(&behind).expect("an answer").trim() != "0" {
         tokio::time::sleep(Duration::from_millis(10)).await;
     }
+    assert!(fast.inspect(late.id()).await.expect("a look").is_some_and(|record| {
+        matches!(record.state, State::Leased { .. }) && record.fence == successor.fence()
+    }));
     let settled = fast.settle(&successor, outcome("successor")).await.expect("an answer");
     assert_eq!(settled, Settled::Recorded);
     // The late holder asks again and gets the outcome that counts (I4).
@@ -74,6 +77,66 @@ async fn a_session_is_paused_past_the_lease() {
         panic!("{settled:?}");
     };
     assert_eq!(settlement, outcome("successor"));
+}
+
+/// The sessions of a store, as the server knows them.
+fn sessions(server: &Postgres, name: &str) -> Vec<i32> {
+    let sql = format!("SELECT pid FROM pg_stat_activity WHERE application_name = '{name}'");
+    let rows = server.psql(&sql).expect("sessions");
+    rows.split_whitespace().map(|pid| pid.parse().expect("a number")).collect()
+}
+
+/// One session stands still: whoever was on it is told, it is given up, and another takes its place.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_session_that_stands_still_is_replaced() {
+    let server = Postgres::start().expect("a server");
+    migrate(&options(&server.url())).await.expect("a schema");
+    let url = format!("{}?application_name=one&pool_max=1", server.url());
+    let store =
+        options(&url).verb_timeout(Duration::from_millis(300)).open().await.expect("a store");
+    let [silent] = sessions(&server, "one")[..] else { panic!("not one session") };
+    server.pause_process(silent).expect("it pauses");
+    let unheard = store.health().await;
+    assert!(unheard.is_err_and(|error| error.is_passing()));
+    eventually(async || store.health().await.is_ok()).await;
+    assert!(sessions(&server, "one").iter().any(|pid| *pid != silent), "the same session");
+    server.resume_process(silent).expect("it goes on");
+}
+
+/// Somebody loses patience, and the session is fine: the others on it are answered, and it is kept.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_session_is_not_cut_for_one_who_gave_up() {
+    let server = Postgres::start().expect("a server");
+    let url = server.url();
+    migrate(&options(&url)).await.expect("a schema");
+    let store = options(&format!("{url}?application_name=one&pool_max=1"));
+    let store = store.verb_timeout(Duration::from_secs(20)).open().await.expect("a store");
+    let before = sessions(&server, "one");
+    let holder = crate::support::connect(&url).await;
+    holder.batch_execute("BEGIN; LOCK TABLE semel.record").await.expect("a lock");
+    let neighbour = tokio::spawn({
+        let store = store.clone();
+        async move { store.claim(&attempt(1), &Policy::default()).await }
+    });
+    let (second, policy) = (attempt(2), Policy::default());
+    let impatient = store.claim(&second, &policy);
+    let given_up = tokio::time::timeout(Duration::from_millis(100), impatient).await;
+    assert!(given_up.is_err(), "it did not have to wait");
+    holder.batch_execute("ROLLBACK").await.expect("no lock");
+    let claim = neighbour.await.expect("no panic").expect("an answer");
+    assert!(matches!(claim, Claim::Execute(_) | Claim::InFlight { .. }), "{claim:?}");
+    store.health().await.expect("an answer");
+    assert_eq!(sessions(&server, "one"), before);
+}
+
+async fn eventually(mut happens: impl AsyncFnMut() -> bool) {
+    for _ in 0..3_000 {
+        if happens().await {
+            return;
+        }
+        tokio::time::sleep(Duration::from_millis(10)).await;
+    }
+    panic!("it never happened");
 }
 
 /// The whole server stops answering: verbs end in time, and when it goes on, so does the store, on

@@ -102,7 +102,8 @@ pub async fn text_like_headers_is_kept<F: Fixture>() {
 pub async fn result_ids_of_every_length_are_kept<F: Fixture>() {
     let trial = Trial::<F>::begin().await;
     let longest = "x".repeat(ResultId::MAX_LEN);
-    let texts = ["1", "/v1/charges/ch_1?a=b&c", "東京-42", " ", longest.as_str()];
+    let texts =
+        ["1", "/v1/charges/ch_1?a=b&c", "東京-42", " ", "\u{1}\u{7f}\\ '\"%", longest.as_str()];
     for (number, text) in texts.into_iter().enumerate() {
         let result = ResultId::new(text).expect("a result id");
         let named = Reply::new("paid").with_result(result.clone());
