@@ -7,7 +7,7 @@
 -- Events that are to be published because a transaction committed.
 CREATE TABLE {schema}.outbox (
     seq     bigint      GENERATED ALWAYS AS IDENTITY PRIMARY KEY,
-    -- Derived from the record, so an event that is published twice has the same id both times.
+    -- Chosen once, so an event that is published twice has the same id both times.
     event   uuid        NOT NULL,
     topic   text        NOT NULL,
     -- Events of one key are published in order.
@@ -29,11 +29,12 @@ AS $$ SELECT (extract(epoch FROM transaction_timestamp()) * 1000000)::bigint $$;
 -- failed where the policy says so.
 --
 -- wait_ms: how long to wait for another transaction with the same key; 0 does not wait.
--- verdict: as for `claim`; with 0 comes `replaces`: is there an old row to be overwritten?
+-- verdict: as for `claim`; with 0 comes `replaces`: which version of an old row is to be overwritten,
+-- named by the transaction that wrote it; NULL if there is none.
 -- began: names this transaction. The permit is of no use in another.
 CREATE FUNCTION {schema}.claim_in_transaction(
     a_id bytea, a_fingerprint bytea, a_lock bigint, wait_ms bigint, on_abandoned smallint,
-    OUT verdict smallint, OUT fence bigint, OUT replaces boolean, OUT now_ms bigint,
+    OUT verdict smallint, OUT fence bigint, OUT replaces bigint, OUT now_ms bigint,
     OUT expires bigint, OUT state smallint, OUT result text, OUT reply bytea, OUT began bigint
 )
 LANGUAGE plpgsql VOLATILE
@@ -44,6 +45,7 @@ DECLARE
     is_still boolean := current_setting('transaction_isolation')
                         IN ('repeatable read', 'serializable');
     is_alone boolean;
+    is_there boolean;
     -- Only who is alone and finds an old row looks at it under its lock.
     locks    boolean := false;
     patience text;
@@ -73,7 +75,6 @@ BEGIN
             EXCEPTION WHEN SQLSTATE 'SEM00' THEN
                 verdict := 0;
                 fence := 1;
-                replaces := false;
                 RETURN;
             END;
         END IF;
@@ -83,11 +84,11 @@ BEGIN
         ELSE
             SELECT r.* INTO seen FROM {schema}.record r WHERE r.id = a_id;
         END IF;
-        replaces := FOUND;
+        is_there := FOUND;
         now_ms := {schema}.now_ms();
         fence := 1;
 
-        IF replaces AND seen.expires > now_ms THEN
+        IF is_there AND seen.expires > now_ms THEN
             IF seen.fingerprint <> a_fingerprint THEN
                 verdict := 3;
                 RETURN;
@@ -108,7 +109,7 @@ BEGIN
             fence := seen.fence + 1;
         END IF;
 
-        EXIT WHEN is_alone AND (locks OR NOT replaces);
+        EXIT WHEN is_alone AND (locks OR NOT is_there);
         IF is_alone THEN
             locks := true;
         ELSIF wait_ms > 0 THEN
@@ -132,11 +133,14 @@ BEGIN
     END LOOP;
 
     verdict := 0;
-    IF replaces AND seen.expires > now_ms AND seen.state = 0 AND on_abandoned = 1 THEN
+    IF is_there AND seen.expires > now_ms AND seen.state = 0 AND on_abandoned = 1 THEN
         UPDATE {schema}.record r SET state = 5 WHERE r.id = a_id;
         verdict := 1;
         expires := seen.expires;
         state := 5;
+    ELSIF is_there THEN
+        -- It is locked: this is what was looked at.
+        SELECT r.xmin::text::bigint INTO replaces FROM {schema}.record r WHERE r.id = a_id;
     END IF;
 END
 $$;
@@ -165,11 +169,15 @@ END
 $$;
 
 -- Records the outcome and its events in this transaction. Gives until when it is replayed.
+--
+-- a_replaces: as the claim gave it. The lock on that version is gone if the claim was in a savepoint that
+-- was rolled back, so whatever has come since is not overwritten. The clock is not asked: it may have
+-- stepped back since the claim, which has found the old row to be expired if the fence is the first.
 CREATE FUNCTION {schema}.settle_in_transaction(
     a_id bytea, a_fingerprint bytea, a_owner uuid, a_fence bigint, a_began bigint,
     ttl_ms bigint, a_state smallint, a_result text, a_reply bytea,
     events uuid[], topics text[], keys text[], headers text[], payloads bytea[],
-    a_replaces boolean,
+    a_replaces bigint,
     OUT expires bigint
 )
 LANGUAGE plpgsql VOLATILE
@@ -181,13 +189,15 @@ BEGIN
         PERFORM {schema}.permit_ended();
     END IF;
     expires := now_ms + ttl_ms;
-    IF a_replaces THEN
+    IF a_replaces IS NOT NULL THEN
         UPDATE {schema}.record r
         SET fingerprint = a_fingerprint, owner = a_owner, fence = a_fence, until = now_ms,
-            created = CASE WHEN r.expires <= now_ms THEN now_ms ELSE r.created END,
-            expires = CASE WHEN r.expires <= now_ms THEN now_ms + ttl_ms ELSE r.expires END,
+            created = CASE WHEN a_fence = 1 OR r.expires <= now_ms
+                           THEN now_ms ELSE r.created END,
+            expires = CASE WHEN a_fence = 1 OR r.expires <= now_ms
+                           THEN now_ms + ttl_ms ELSE r.expires END,
             state = a_state, result = a_result, reply = a_reply
-        WHERE r.id = a_id
+        WHERE r.id = a_id AND r.xmin::text::bigint = a_replaces
         RETURNING r.expires INTO expires;
     ELSE
         INSERT INTO {schema}.record

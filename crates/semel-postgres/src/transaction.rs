@@ -15,7 +15,7 @@
 //!
 //! - [`TransactionPool::once`]: connections of its own, retries, and the fewest round trips.
 //! - [`SameTransaction::claim`], with a `tokio_postgres::Transaction` that you already have.
-//! - With sqlx (feature `sqlx`): `SameTransaction::claim` with a transaction that you already have,
+//! - With sqlx (feature `sqlx`): `SameTransaction::claim` with a `sqlx::Transaction` of yours,
 //!   or [`SameTransaction::once`] with its pool.
 //!
 //! ```no_run
@@ -168,7 +168,7 @@ impl SameTransaction {
 
     /// Asks for the right to work in this transaction.
     ///
-    /// Ask before anything else is done in it. With [`Execute`](TransactionClaim::Execute) do the
+    /// Ask before anything else is done in it, and once per key. With [`Execute`](TransactionClaim::Execute) do the
     /// work, [settle](Permit::settle) and commit. With every other answer roll back, except that
     /// [`Replay`](TransactionClaim::Replay) may have to be committed: where the policy is to fail
     /// what was abandoned, that is written now.

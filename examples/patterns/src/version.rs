@@ -27,6 +27,9 @@ const REPLACE: &str = "UPDATE documents SET content = $3, version = version + 1
                        WHERE id = $1 AND version = $2 RETURNING version";
 
 async fn read(State(client): State<Arc<Client>>, Path(id): Path<String>) -> Response {
+    if id.contains('\0') {
+        return StatusCode::NOT_FOUND.into_response();
+    }
     match client.query_opt(READ, &[&id]).await {
         Ok(Some(row)) => (etag(row.get(0)), Json(row.get::<_, Value>(1))).into_response(),
         Ok(None) => StatusCode::NOT_FOUND.into_response(),
@@ -47,6 +50,12 @@ async fn replace(
         )
             .into_response();
     };
+    if id.contains('\0') {
+        return StatusCode::NOT_FOUND.into_response();
+    }
+    if has_nul(&content) {
+        return (StatusCode::UNPROCESSABLE_ENTITY, "a text is without U+0000\n").into_response();
+    }
     // What is no version of ours matches none.
     let wanted = wanted.to_str().ok().and_then(version_of).unwrap_or(0);
     match client.query_opt(REPLACE, &[&id, &wanted, &content]).await {
@@ -74,6 +83,18 @@ fn etag(version: i64) -> [(header::HeaderName, String); 1] {
 
 fn version_of(tag: &str) -> Option<i64> {
     tag.strip_prefix('"')?.strip_suffix('"')?.parse().ok()
+}
+
+/// The database has no text with this character, and would refuse it again and again.
+fn has_nul(content: &Value) -> bool {
+    match content {
+        Value::String(text) => text.contains('\0'),
+        Value::Array(list) => list.iter().any(has_nul),
+        Value::Object(fields) => {
+            fields.iter().any(|(name, value)| name.contains('\0') || has_nul(value))
+        }
+        Value::Null | Value::Bool(_) | Value::Number(_) => false,
+    }
 }
 
 /// Whether a statement took effect whose connection broke is not known: the client asks again.

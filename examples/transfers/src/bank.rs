@@ -172,6 +172,10 @@ impl Order {
         if self.amount <= 0 {
             return Err(Refusal::Invalid("an amount is above zero".into()));
         }
+        // The database has no text with this character, and would refuse it again and again.
+        if [&self.from, &self.to, &self.reference].iter().any(|text| text.contains('\0')) {
+            return Err(Refusal::Invalid("a text is without U+0000".into()));
+        }
         if self.from == self.to {
             return Err(Refusal::Invalid("a transfer is between two accounts".into()));
         }

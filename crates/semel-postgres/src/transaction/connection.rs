@@ -3,19 +3,21 @@
 use std::collections::HashMap;
 use std::fmt;
 use std::future::poll_fn;
-use std::pin::pin;
+use std::pin::{Pin, pin};
 use std::sync::{Mutex, PoisonError};
 use std::task::Poll;
+use std::time::Duration;
 
 use semel_core::{Attempt, Policy, Settlement, Timestamp};
 use tokio::sync::OwnedSemaphorePermit;
 use tokio::task::AbortHandle;
+use tokio::time::timeout;
 use tokio_postgres::types::ToSql;
 use tokio_postgres::{Client, Error, Row, Statement};
 
 use super::once::BoxError;
 use super::permit::moment;
-use super::retry::Failure;
+use super::retry::{Failure, Silent, Unsent};
 use super::session::{Asked, Found};
 use super::usual::Usual;
 use super::with_tokio_postgres::{ClaimValues, SettleValues, found};
@@ -34,6 +36,8 @@ pub struct Tx {
     /// The caller's statements, prepared.
     known: Mutex<HashMap<String, Statement>>,
     driver: AbortHandle,
+    /// How long the server may take for what is Semel's own.
+    limit: Duration,
     /// Its place among those in use.
     place: Option<OwnedSemaphorePermit>,
 }
@@ -56,16 +60,24 @@ impl Tx {
             let _ = client.batch_execute(WATCH).await;
             Ok(())
         };
-        let prepared = tokio::try_join!(
-            client.batch_execute(SESSION),
-            watched,
-            client.prepare(same.claim_sql()),
-            client.prepare(same.settle_sql()),
-            Usual::prepare(&client, &options.schema),
-        );
+        let preparing = async {
+            tokio::try_join!(
+                client.batch_execute(SESSION),
+                watched,
+                client.prepare(same.claim_sql()),
+                client.prepare(same.settle_sql()),
+                Usual::prepare(&client, &options.schema),
+            )
+        };
+        let limit = options.verb_timeout;
+        let Ok(prepared) = timeout(limit, preparing).await else {
+            driver.abort();
+            return Err(OpenError::silent(options, limit));
+        };
         let ((), (), claim, settle, usual) =
             prepared.map_err(|error| OpenError::query(options, error))?;
-        Ok(Self { client, usual, claim, settle, known: Mutex::default(), driver, place: None })
+        let known = Mutex::default();
+        Ok(Self { client, usual, claim, settle, known, driver, limit, place: None })
     }
 
     /// Takes a place among those in use.
@@ -86,8 +98,8 @@ impl Tx {
         !self.client.is_closed()
     }
 
-    /// Begins a transaction and claims in it, in one round trip for what is usual. If that fails, no transaction is under
-    /// way, unless the connection broke.
+    /// Begins a transaction and claims in it, in one round trip for what is usual. If that fails, no
+    /// transaction is under way, unless the connection broke or the server is silent.
     pub(super) async fn begin(
         &self,
         begin: &str,
@@ -96,13 +108,17 @@ impl Tx {
         policy: &Policy,
     ) -> Result<TransactionClaim, BoxError> {
         let asked = same.asked(attempt, policy);
-        let claim = match self.claim(begin, &asked).await {
+        let waits = Duration::from_millis(asked.wait_ms.try_into().unwrap_or_default());
+        let limit = self.limit.saturating_add(waits);
+        let claim = match within(limit, pin!(self.claim(begin, &asked))).await {
             Ok(found) => same
                 .answer(found, attempt, policy)
                 .map_err(|damage| corrupt::<Error>(attempt.id(), &damage).into()),
-            Err(error) => Err(error.into()),
+            Err(error) => Err(error),
         };
-        if claim.is_err() {
+        if let Err(error) = &claim
+            && Failure::of(error) != Failure::Lost
+        {
             // Heard out: the next try must not meet the lock of this one.
             let _ = self.end("ROLLBACK").await;
         }
@@ -119,12 +135,22 @@ impl Tx {
 
     /// Settles and commits, in one round trip. If the settle fails there is nothing to commit: the
     /// server rolls back instead. If this fails, no transaction is under way, unless the connection
-    /// broke.
+    /// broke or the server is silent.
     pub(super) async fn commit(
         &self,
         permit: Permit,
         settlement: &Settlement,
     ) -> Result<Timestamp, BoxError> {
+        let settling = pin!(self.settle_and_commit(permit, settlement));
+        let expires = within(self.limit, settling).await?;
+        Ok(moment(expires)?)
+    }
+
+    async fn settle_and_commit(
+        &self,
+        permit: Permit,
+        settlement: &Settlement,
+    ) -> Result<i64, BoxError> {
         let settling = permit.settling(settlement);
         let values = SettleValues::new(&settling);
         let params = values.params();
@@ -140,17 +166,17 @@ impl Tx {
             Poll::Ready(Err(error)) => {
                 // No COMMIT may follow: the rows would stay without their record.
                 let _ = self.end("ROLLBACK").await;
-                return Err(error.into());
+                return Err(Unsent::unless_told(error));
             }
         };
         // Of two errors the first says why.
         let expires = settled?;
         committed?;
-        Ok(moment(expires)?)
+        Ok(expires)
     }
 
-    pub(super) async fn end(&self, how: &str) -> Result<(), Error> {
-        self.client.batch_execute(how).await
+    pub(super) async fn end(&self, how: &str) -> Result<(), BoxError> {
+        within(self.limit, pin!(self.client.batch_execute(how))).await
     }
 
     /// Runs a statement and gives its rows. It is prepared when it comes for the first time on a
@@ -187,6 +213,9 @@ impl Tx {
     }
 
     /// The driver's client, for everything else. The transaction is Semel's to end.
+    ///
+    /// Whoever comes next on this connection finds it as it is left: say `SET LOCAL` for what is to
+    /// end with the transaction.
     pub fn client(&self) -> &Client {
         &self.client
     }
@@ -216,6 +245,16 @@ impl Tx {
     fn known(&self) -> std::sync::MutexGuard<'_, HashMap<String, Statement>> {
         self.known.lock().unwrap_or_else(PoisonError::into_inner)
     }
+}
+
+/// Waits no longer than that (I10). The connection is of no use when it has passed: whatever comes
+/// after would wait behind the same answer.
+async fn within<T, E: Into<BoxError>>(
+    limit: Duration,
+    // In place: moved in here it would lie in everybody's future twice.
+    asked: Pin<&mut impl Future<Output = Result<T, E>>>,
+) -> Result<T, BoxError> {
+    timeout(limit, asked).await.map_err(|_| Silent { limit })?.map_err(Into::into)
 }
 
 /// A service that stops in mid-transaction must not hold its locks for ever. Whoever runs the server

@@ -1,5 +1,5 @@
 use bytes::Bytes;
-use semel_core::RecordId;
+use semel_core::{Owner, RecordId};
 use sha2::{Digest as _, Sha256};
 
 /// Something that others are to hear of, once and only if the transaction commits.
@@ -41,7 +41,9 @@ impl Event {
         Self { topic, key: None, headers: Vec::new(), payload }
     }
 
-    /// Events of one key are published in the order in which they were committed.
+    /// Events of one key are published in the order in which they were written. That is the order in
+    /// which they were committed if their transactions exclude each other, as two do that lock the same
+    /// row before they stage.
     #[must_use]
     pub fn key(mut self, key: impl Into<String>) -> Self {
         self.key = Some(key.into());
@@ -63,12 +65,13 @@ impl EventColumns {
         self.ids.len()
     }
 
-    /// The events of one record, each with an id that is the same whenever it is staged again.
-    pub(crate) fn new(record: RecordId, events: Vec<Event>) -> Self {
+    /// The events of one attempt. Their ids tell them from those of all others, also from those of
+    /// earlier lives of the record.
+    pub(crate) fn new(record: RecordId, owner: Owner, events: Vec<Event>) -> Self {
         let mut columns = Self::default();
         for (place, event) in events.into_iter().enumerate() {
             let Event { topic, key, headers, payload } = event;
-            columns.ids.push(event_id(record, place as u64));
+            columns.ids.push(event_id(record, owner, place as u64));
             columns.topics.push(topic);
             columns.keys.push(key);
             let headers = headers.into_iter().map(|(name, value)| (name, value.into())).collect();
@@ -79,11 +82,12 @@ impl EventColumns {
     }
 }
 
-/// A UUID of version 8: the start of a hash over the record and the place.
-fn event_id(record: RecordId, place: u64) -> u128 {
+/// A UUID of version 8: the start of a hash over the record, the attempt and the place.
+fn event_id(record: RecordId, owner: Owner, place: u64) -> u128 {
     let hash = Sha256::new()
         .chain_update(b"semel event 1")
         .chain_update(record.as_bytes())
+        .chain_update(owner.as_u128().to_be_bytes())
         .chain_update(place.to_be_bytes())
         .finalize();
     let start = hash.iter().take(16).fold(0, |bits, byte| bits << 8 | u128::from(*byte));
@@ -96,23 +100,26 @@ mod tests {
     use super::*;
 
     const RECORD: RecordId = RecordId::from_bytes([7; 32]);
+    const OWNER: Owner = Owner::from_u128(9);
 
     #[test]
     fn ids_are_stable_and_tell_events_apart() {
-        let events = || vec![Event::new("t", "a"), Event::new("t", "b")];
-        let (one, two) = (EventColumns::new(RECORD, events()), EventColumns::new(RECORD, events()));
-        assert_eq!(one.ids, two.ids);
-        assert_ne!(one.ids[0], one.ids[1]);
-        let other = EventColumns::new(RecordId::from_bytes([8; 32]), events());
-        assert_ne!(one.ids[0], other.ids[0]);
-        // Published events carry these: a change here would make twins of them.
-        assert_eq!(format!("{:032x}", one.ids[0]), "6cc68167f9aa8c4ea5e1c94a92d29dde");
+        let ids = |record, owner| {
+            let events = vec![Event::new("t", "a"), Event::new("t", "b")];
+            EventColumns::new(record, owner, events).ids
+        };
+        let one = ids(RECORD, OWNER);
+        assert_eq!(one, ids(RECORD, OWNER));
+        assert_ne!(one[0], one[1]);
+        assert_ne!(one[0], ids(RecordId::from_bytes([8; 32]), OWNER)[0]);
+        // A key that is used again after its retention: another attempt, another event.
+        assert_ne!(one[0], ids(RECORD, Owner::from_u128(10))[0]);
     }
 
     #[test]
     fn ids_are_uuids() {
         for place in 0..100 {
-            let text = format!("{:032x}", event_id(RECORD, place));
+            let text = format!("{:032x}", event_id(RECORD, OWNER, place));
             assert_eq!(&text[12..13], "8");
             assert!(["8", "9", "a", "b"].contains(&&text[16..17]), "{text}");
         }
@@ -121,7 +128,7 @@ mod tests {
     #[test]
     fn headers_become_an_object() {
         let event = Event::new("t", "p").key("k").header("a", "1\"").header("b", "2");
-        let columns = EventColumns::new(RECORD, vec![event]);
+        let columns = EventColumns::new(RECORD, OWNER, vec![event]);
         assert_eq!(columns.headers, [r#"{"a":"1\"","b":"2"}"#]);
         assert_eq!(columns.keys, [Some("k".to_owned())]);
     }

@@ -63,8 +63,8 @@ pub enum OnceError {
     /// The database could not be asked, or kept refusing.
     #[error("nothing was done: {0}")]
     Unavailable(#[source] BoxError),
-    /// The connection broke, perhaps while committing, and nobody could be asked about it: the same
-    /// attempt may come again, and is then told.
+    /// The connection broke, or the answer made no sense, perhaps while committing, and nobody could
+    /// be asked about it: the same attempt may come again, and is then told.
     #[error("the connection broke, and the work may or may not have been done: {0}")]
     Lost(#[source] BoxError),
 }
@@ -102,7 +102,8 @@ impl SameTransaction {
     ///
     /// It may be dropped at any moment: what was under way is rolled back, or was just committed, and
     /// the same attempt is told when it comes again. It has no time limit of its own, as the work has
-    /// none; put one around it.
+    /// none; put one around it. A [`TransactionPool`](super::TransactionPool) gives each of its own
+    /// steps the verb timeout of its options.
     pub async fn once<D, W>(
         &self,
         database: &D,
@@ -235,6 +236,13 @@ impl Stopped {
         }
     }
 
+    fn failure(&self) -> Failure {
+        match self {
+            Self::Begin(error) | Self::Work(error) => Failure::of(error),
+            Self::Commit(error) => Failure::of_commit(error),
+        }
+    }
+
     /// Drivers leave it to the cause to say what happened.
     fn said(&self) -> String {
         let error = self.error();
@@ -259,15 +267,14 @@ impl Tries {
 
     /// Notes a failed try. May it be tried again?
     fn failed(&mut self, stopped: &Stopped) -> bool {
-        let failure = Failure::of(stopped.error());
-        let lost = failure == Failure::Lost;
-        self.lost |= lost;
+        let failure = stopped.failure();
+        self.lost |= failure == Failure::Lost;
         self.in_doubt = match stopped {
             // It could not ask.
             Stopped::Begin(_) => self.in_doubt,
             // It was granted the permit: what broke before had not committed.
             Stopped::Work(_) => false,
-            Stopped::Commit(_) => lost,
+            Stopped::Commit(error) => Failure::leaves_doubt(error),
         };
         failure != Failure::Final
     }
@@ -278,7 +285,7 @@ impl Tries {
                 OnceError::Lost(error)
             }
             Stopped::Begin(error) => OnceError::Unavailable(error),
-            // At the commit the server said that it did not commit.
+            // At the commit the server said that it did not commit, or was not asked to.
             Stopped::Work(error) | Stopped::Commit(error) => OnceError::Work(error),
         }
     }
@@ -307,7 +314,7 @@ impl<T> Work<'_, T> {
         self.permit.stage(event);
     }
 
-    /// The number of this attempt among those that were granted a lease or a permit.
+    /// As [`Permit::fence`]: not a number to fence effects elsewhere with.
     pub fn fence(&self) -> Fence {
         self.permit.fence()
     }

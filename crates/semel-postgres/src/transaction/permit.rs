@@ -10,7 +10,8 @@ use crate::row::Damage;
 /// The right to work, as long as the transaction lasts.
 ///
 /// It can be settled only in the transaction that it was claimed in: settle it there and commit, or
-/// roll back, and it is as if nothing had happened.
+/// roll back, and it is as if nothing had happened. If it was claimed in a savepoint that is rolled
+/// back, its lock is gone: drop it.
 #[derive(Debug)]
 #[must_use = "settle it before you commit, or the work is not recorded and may be done again"]
 pub struct Permit {
@@ -19,7 +20,7 @@ pub struct Permit {
     fingerprint: Fingerprint,
     owner: Owner,
     fence: Fence,
-    replaces: bool,
+    replaces: Option<i64>,
     began: i64,
     ttl: Duration,
     events: Vec<Event>,
@@ -47,7 +48,11 @@ impl Permit {
         })
     }
 
-    /// The number of this attempt among those that were granted a lease or a permit.
+    /// The number that the record gets. It is above those of all leases and permits that left
+    /// something behind.
+    ///
+    /// A permit that is rolled back leaves nothing, so the next may have the same number. That is
+    /// enough here, where only one of them can commit; do not fence effects elsewhere with it.
     pub const fn fence(&self) -> Fence {
         self.fence
     }
@@ -59,6 +64,13 @@ impl Permit {
 
     /// Records the outcome and the staged events; then commit. Gives until when the outcome is
     /// replayed.
+    ///
+    /// What is committed with it is the caller's choice, also with [`Settlement::Failed`]: the rows
+    /// that the transaction has written so far stay, and so do the events. Where they must not, roll
+    /// back, and settle the failure in a transaction of its own, as [`SameTransaction::once`] does.
+    ///
+    /// If the record has changed since the claim, this is a serialization failure (SQLSTATE 40001):
+    /// its key was claimed twice, or the claim was in a savepoint that was rolled back.
     pub async fn settle<S: Session>(
         self,
         session: &mut S,
@@ -83,7 +95,7 @@ impl Permit {
             began: self.began,
             ttl: self.ttl,
             settlement,
-            events: EventColumns::new(self.id, self.events),
+            events: EventColumns::new(self.id, self.owner, self.events),
         }
     }
 }

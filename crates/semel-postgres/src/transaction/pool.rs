@@ -124,6 +124,24 @@ impl TransactionPool {
         error
     }
 
+    /// A claim that was lost may have reached the server, and its lock may be what this one met: that
+    /// is no answer yet, and the loss is.
+    async fn heard(
+        &self,
+        tx: Tx,
+        claim: TransactionClaim,
+        lost: Option<BoxError>,
+    ) -> Result<(Tx, TransactionClaim), BoxError> {
+        match (claim, lost) {
+            (TransactionClaim::InFlight { .. }, Some(lost)) => {
+                // If this fails the connection is cut, which is as good.
+                let _ = self.end(tx, false).await;
+                Err(lost)
+            }
+            (claim, _) => Ok((tx, claim)),
+        }
+    }
+
     fn give_back(&self, tx: Tx) {
         if tx.is_open() {
             // First the connection, then its place: whoever gets the place finds it.
@@ -141,12 +159,19 @@ impl Database for TransactionPool {
         attempt: &Attempt,
         policy: &Policy,
     ) -> Result<(Tx, TransactionClaim), BoxError> {
+        let mut lost = None;
         loop {
             let (tx, used_before) = self.take().await?;
             match tx.begin(self.shared.isolation.begin(), same, attempt, policy).await {
-                Ok(claim) => return Ok((tx, claim)),
-                // It broke while nobody used it: nothing was done on it.
-                Err(error) if used_before && Failure::of(&error) == Failure::Lost => drop(tx),
+                Ok(claim) => return self.heard(tx, claim, lost).await,
+                // It probably broke while nobody used it, and so did the others: a new one can tell.
+                Err(error)
+                    if used_before && lost.is_none() && Failure::of(&error) == Failure::Lost =>
+                {
+                    drop(tx);
+                    self.shared.drop_idle();
+                    lost = Some(error);
+                }
                 Err(error) => return Err(self.failed(tx, error)),
             }
         }
@@ -192,6 +217,12 @@ impl Isolation {
 impl Shared {
     fn idle(&self) -> MutexGuard<'_, Vec<Tx>> {
         self.idle.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn drop_idle(&self) {
+        // Dropped when nobody waits for the list any more.
+        let idle = std::mem::take(&mut *self.idle());
+        drop(idle);
     }
 }
 

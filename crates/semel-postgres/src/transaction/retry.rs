@@ -4,13 +4,17 @@ use std::time::Duration;
 use tokio_postgres::error::{DbError, Severity};
 
 use super::BoxError;
+use crate::OpenError;
 
 /// Which failed transactions are tried again, how often, and after what pause.
 ///
 /// A transaction that the server gave up as the victim of a deadlock or of a conflict with another
 /// (SQLSTATE 40P01, 40001) left nothing behind, and would probably succeed if it were tried again. So
 /// would one whose tables were changed under a prepared statement. A connection that broke may have
-/// committed: the next claim finds out.
+/// committed: the next claim finds out. Where no connection could be made, nothing was asked.
+///
+/// With sqlx, a transaction whose tables were changed under a prepared statement is not tried again:
+/// the statement is in sqlx's cache, and would fail again on the same connection.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Retry {
     /// How often a transaction is tried in all; one never tries again.
@@ -30,10 +34,34 @@ pub(crate) enum Failure {
     /// It was rolled back because a statement was prepared for tables that have changed since. The
     /// next try prepares it anew.
     Outdated,
-    /// The connection broke.
+    /// The connection broke, or the server said nothing in time.
     Lost,
+    /// There was no connection, so nothing was begun.
+    Unreached,
     /// It was rolled back, and would fail again.
     Final,
+}
+
+/// The server took too long. Its connection must be cut.
+#[derive(Debug, thiserror::Error)]
+#[error("the server gave no answer within {limit:?}")]
+pub(crate) struct Silent {
+    pub(crate) limit: Duration,
+}
+
+/// A failure to settle after which no COMMIT was sent: whatever it is, nothing was committed.
+#[derive(Debug, thiserror::Error)]
+#[error("{0}")]
+pub(crate) struct Unsent(#[source] BoxError);
+
+// === impl Unsent ===
+
+impl Unsent {
+    /// Where the server says so itself, its error is left as it is.
+    pub(crate) fn unless_told(error: impl Into<BoxError>) -> BoxError {
+        let error = error.into();
+        if Failure::leaves_doubt(&error) { Box::new(Self(error)) } else { error }
+    }
 }
 
 // === impl Retry ===
@@ -64,14 +92,44 @@ impl Default for Retry {
 impl Failure {
     /// What an error says, or one of those beneath it.
     pub(crate) fn of(error: &BoxError) -> Self {
-        let mut cause: Option<&(dyn Error + 'static)> = Some(error.as_ref());
-        while let Some(error) = cause {
-            if let Some(failure) = Self::of_driver(error) {
-                return failure;
+        causes(error).find_map(Self::of_known).unwrap_or(Self::Final)
+    }
+
+    /// What an error at the commit says.
+    pub(crate) fn of_commit(error: &BoxError) -> Self {
+        if Self::leaves_doubt(error) { Self::Lost } else { Self::of(error) }
+    }
+
+    /// May it have been committed, though an error came instead of an answer? Only the server can say
+    /// that it was not, and only if its session lives on; what the driver makes of an answer cannot.
+    pub(crate) fn leaves_doubt(error: &BoxError) -> bool {
+        for cause in causes(error) {
+            if cause.is::<Unsent>() {
+                return false;
             }
-            cause = error.source();
+            if is_of_server(cause) {
+                return Self::of_known(cause) == Some(Self::Lost);
+            }
         }
-        Self::Final
+        true
+    }
+
+    fn of_known(error: &(dyn Error + 'static)) -> Option<Self> {
+        if error.is::<Silent>() {
+            return Some(Self::Lost);
+        }
+        if let Some(error) = error.downcast_ref::<OpenError>() {
+            return Some(Self::of_open(error));
+        }
+        Self::of_driver(error)
+    }
+
+    /// Servers that restart come back, and connections become free.
+    fn of_open(error: &OpenError) -> Self {
+        match error {
+            OpenError::Unreachable { .. } | OpenError::TooManyConnections { .. } => Self::Unreached,
+            _ => Self::Final,
+        }
     }
 
     fn of_driver(error: &(dyn Error + 'static)) -> Option<Self> {
@@ -119,6 +177,21 @@ impl Failure {
     }
 }
 
+/// An error and those beneath it.
+fn causes(error: &BoxError) -> impl Iterator<Item = &(dyn Error + 'static)> {
+    let first: &(dyn Error + 'static) = error.as_ref();
+    std::iter::successors(Some(first), |&error| error.source())
+}
+
+/// Did the server itself answer with an error?
+fn is_of_server(error: &(dyn Error + 'static)) -> bool {
+    #[cfg(feature = "sqlx")]
+    if let Some(error) = error.downcast_ref::<sqlx::Error>() {
+        return matches!(error, sqlx::Error::Database(_));
+    }
+    error.downcast_ref::<tokio_postgres::Error>().is_some_and(|error| error.as_db_error().is_some())
+}
+
 fn has_io(error: &tokio_postgres::Error) -> bool {
     error.source().is_some_and(<dyn Error>::is::<std::io::Error>)
 }
@@ -153,6 +226,36 @@ mod tests {
             assert_eq!(Failure::of_state(state, false), failure, "{state}");
         }
         assert_eq!(Failure::of(&"no funds".into()), Failure::Final);
+    }
+
+    fn open_error(make: fn(String, String) -> OpenError) -> BoxError {
+        Box::new(make("postgres://bank@h/d".to_owned(), "no".to_owned()))
+    }
+
+    #[test]
+    fn what_was_never_asked_may_be_asked_again() {
+        let error = open_error(|server, what| OpenError::Unreachable { server, what });
+        assert_eq!(Failure::of(&error), Failure::Unreached);
+        let error = open_error(|server, what| OpenError::TooManyConnections { server, what });
+        assert_eq!(Failure::of(&error), Failure::Unreached);
+        let error = open_error(|server, what| OpenError::Refused { server, what });
+        assert_eq!(Failure::of(&error), Failure::Final);
+    }
+
+    #[test]
+    fn whatever_the_server_did_not_say_leaves_a_doubt() {
+        let silent: BoxError = Box::new(Silent { limit: Duration::from_secs(1) });
+        assert_eq!(Failure::of(&silent), Failure::Lost);
+        assert!(Failure::leaves_doubt(&silent));
+        let garbled: BoxError = "unexpected message".into();
+        assert_eq!(Failure::of(&garbled), Failure::Final);
+        assert_eq!(Failure::of_commit(&garbled), Failure::Lost);
+        assert!(!Failure::leaves_doubt(&Unsent::unless_told(garbled)));
+        #[cfg(feature = "sqlx")]
+        {
+            let garbled: BoxError = Box::new(sqlx::Error::Protocol("unexpected".to_owned()));
+            assert_eq!(Failure::of_commit(&garbled), Failure::Lost);
+        }
     }
 
     /// A disk that is full while the server writes its log ends the server, and nobody knows what is in

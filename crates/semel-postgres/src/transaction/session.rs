@@ -13,7 +13,18 @@ use crate::row::{self, Damage};
 /// A transaction of some driver: two statements, which give one row each.
 ///
 /// There is one for `tokio_postgres::Transaction` and, with the feature `sqlx`, one for
-/// `sqlx::PgConnection`, which its transactions stand for.
+/// `sqlx::Transaction<'_, sqlx::Postgres>`. There is none for a mere connection: without a transaction
+/// the lock would end with the claim, and two could work at the same time.
+///
+/// ```compile_fail
+/// async fn claim(
+///     same: semel_postgres::transaction::SameTransaction,
+///     connection: &mut sqlx::PgConnection,
+///     attempt: &semel_core::Attempt,
+/// ) {
+///     let _ = same.claim(connection, attempt, &semel_core::Policy::default()).await;
+/// }
+/// ```
 pub trait Session: Send {
     /// The driver's error.
     type Error: Error + Send + Sync + 'static;
@@ -48,7 +59,8 @@ pub struct Asked {
 pub struct Found {
     pub(crate) verdict: i16,
     pub(crate) fence: i64,
-    pub(crate) replaces: bool,
+    /// Which version of an old row a settle would overwrite.
+    pub(crate) replaces: Option<i64>,
     pub(crate) now_ms: i64,
     pub(crate) expires: Option<i64>,
     pub(crate) state: Option<i16>,
@@ -65,7 +77,7 @@ pub struct Settling<'a> {
     pub(crate) fingerprint: Fingerprint,
     pub(crate) owner: Owner,
     pub(crate) fence: Fence,
-    pub(crate) replaces: bool,
+    pub(crate) replaces: Option<i64>,
     pub(crate) began: i64,
     pub(crate) ttl: Duration,
     pub(crate) settlement: &'a Settlement,

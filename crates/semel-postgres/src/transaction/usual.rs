@@ -3,6 +3,9 @@
 //! What happens nearly always needs no decision in the database: nothing is there, or something that is
 //! settled; and there is one event, or none. Plain statements do that for about half of what a call of
 //! the functions costs the server, and leave everything else to these.
+//!
+//! Their plans are left to the server: what would hold it to the index is a setting of the session, and
+//! the session is the work's, too.
 
 use tokio_postgres::types::Type;
 use tokio_postgres::{Client, Error, SimpleQueryMessage, Statement};
@@ -50,7 +53,8 @@ impl Usual {
         asked: &Asked,
     ) -> Result<Option<Found>, Error> {
         // Two statements: the second sees all that was committed before the lock was taken.
-        let begin = format!("{begin}; SELECT pg_try_advisory_xact_lock({})", asked.lock);
+        // With its type, whatever the number.
+        let begin = format!("{begin}; SELECT pg_try_advisory_xact_lock('{}'::bigint)", asked.lock);
         let values = ClaimValues::new(asked);
         let [id, fingerprint, ..] = values.params();
         let look = async { found(&client.query_one(&self.look, &[id, fingerprint]).await?) };
@@ -72,8 +76,8 @@ impl Usual {
     /// function.
     pub(super) fn settle(&self, settling: &Settling<'_>) -> Option<(&Statement, usize)> {
         match (settling.replaces, settling.events.len()) {
-            (false, 0) => Some((&self.record, OF_RECORD)),
-            (false, 1) => Some((&self.record_and_tell, WITH_EVENTS)),
+            (None, 0) => Some((&self.record, OF_RECORD)),
+            (None, 1) => Some((&self.record_and_tell, WITH_EVENTS)),
             _ => None,
         }
     }
@@ -89,8 +93,9 @@ fn is_true(answer: &[SimpleQueryMessage]) -> bool {
 
 /// Looks at the record, by the rules of `claim_in_transaction` for what needs no lock.
 ///
-/// An index cannot be asked for NULL, so a transaction that must not look does not: SERIALIZABLE would
-/// take it for a conflict with whoever writes another key beside it.
+/// A transaction that must not look does not, whatever the plan, because the condition is asked before
+/// the table is (OFFSET keeps it there): SERIALIZABLE would take it for a conflict with whoever writes
+/// another key beside it.
 fn look_sql(schema: &Schema) -> String {
     format!(
         "SELECT CASE
@@ -100,12 +105,12 @@ fn look_sql(schema: &Schema) -> String {
              WHEN r.fingerprint <> $2 THEN 3
              WHEN r.state >= 3 THEN 1
              ELSE {ASK}
-         END::smallint, 1::bigint, false, t.now_ms, r.expires, r.state, r.result, r.reply, t.began
+         END::smallint, 1::bigint, NULL::bigint, t.now_ms, r.expires, r.state, r.result, r.reply, t.began
          FROM (SELECT {schema}.now_ms() AS now_ms, {schema}.transaction_began() AS began,
                       current_setting('transaction_isolation') = 'read committed'
                       AND current_setting('synchronous_commit') NOT IN ('off', 'local') AS usual
               ) t
-         LEFT JOIN {schema}.record r ON r.id = CASE WHEN t.usual THEN $1 END"
+         LEFT JOIN LATERAL (SELECT * FROM {schema}.record WHERE t.usual AND id = $1 OFFSET 0) r ON true"
     )
 }
 

@@ -1,19 +1,17 @@
 //! Transactions of sqlx.
-//!
-//! A `sqlx::Transaction` stands for the `PgConnection` that it is on: claim with `&mut *tx`.
 
 use semel_core::{Attempt, Policy, Settlement, Timestamp};
 use sqlx::postgres::{PgDatabaseError, PgSeverity};
 use sqlx::types::Uuid;
-use sqlx::{AssertSqlSafe, PgConnection, PgPool, Postgres, Row as _, Transaction};
+use sqlx::{AssertSqlSafe, PgPool, Postgres, Row as _, Transaction};
 
 use super::once::{BoxError, Database};
-use super::retry::Failure;
+use super::retry::{Failure, Unsent};
 use super::session::{Asked, Found, Session, Settling};
 use super::{Permit, SameTransaction, SessionError, TransactionClaim};
 use crate::row::{self, SettlementParams};
 
-impl Session for PgConnection {
+impl Session for Transaction<'_, Postgres> {
     type Error = sqlx::Error;
 
     async fn claim(&mut self, sql: &str, asked: &Asked) -> Result<Found, sqlx::Error> {
@@ -23,7 +21,7 @@ impl Session for PgConnection {
             .bind(asked.lock)
             .bind(asked.wait_ms)
             .bind(asked.on_abandoned)
-            .fetch_one(self)
+            .fetch_one(&mut **self)
             .await?;
         let reply: Option<Vec<u8>> = row.try_get(7)?;
         Ok(Found {
@@ -60,7 +58,7 @@ impl Session for PgConnection {
             .bind(&events.headers)
             .bind(payloads)
             .bind(settling.replaces)
-            .fetch_one(self)
+            .fetch_one(&mut **self)
             .await?;
         row.try_get(0)
     }
@@ -77,7 +75,7 @@ impl Database for PgPool {
         policy: &Policy,
     ) -> Result<(Self::Tx, TransactionClaim), BoxError> {
         let mut tx = PgPool::begin(self).await?;
-        match same.claim(&mut *tx, attempt, policy).await {
+        match same.claim(&mut tx, attempt, policy).await {
             Ok(claim) => Ok((tx, claim)),
             Err(error) => Err(undone(tx, error).await),
         }
@@ -89,9 +87,9 @@ impl Database for PgPool {
         permit: Permit,
         settlement: &Settlement,
     ) -> Result<Timestamp, BoxError> {
-        match permit.settle(&mut *tx, settlement).await {
+        match permit.settle(&mut tx, settlement).await {
             Ok(expires) => tx.commit().await.map(|()| expires).map_err(Into::into),
-            Err(error) => Err(undone(tx, error).await),
+            Err(error) => Err(Unsent::unless_told(undone(tx, error).await)),
         }
     }
 

@@ -26,7 +26,7 @@ pub(super) const SETTLE_TYPES: [Type; 15] = [
     Type::TEXT_ARRAY,
     Type::TEXT_ARRAY,
     Type::BYTEA_ARRAY,
-    Type::BOOL,
+    Type::INT8,
 ];
 
 /// Without prepared statements: they would be of no use to the next transaction of a pool, and take

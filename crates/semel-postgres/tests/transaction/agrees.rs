@@ -10,12 +10,14 @@ use semel_core::{
     Attempt, Claim, Lease, OnAbandoned, Owner, Policy, Record, RecordId, Release, Reply,
     Settlement, State, Timestamp, decide,
 };
-use semel_postgres::transaction::{Permit, SameTransaction, TransactionClaim};
+use semel_postgres::transaction::{
+    Database as _, Isolation, Permit, SameTransaction, TransactionClaim, TransactionPool,
+};
 use semel_store::Store as _;
-use tokio_postgres::{Client, IsolationLevel};
+use tokio_postgres::{Client, IsolationLevel, Transaction};
 
 use crate::bank::body;
-use crate::support::{Clocked, START, connect, schema_of};
+use crate::support::{Clocked, START, connect, options, schema_of};
 
 const LEASE: Duration = Duration::from_secs(30);
 const TTL: Duration = Duration::from_secs(100);
@@ -28,17 +30,18 @@ struct Story {
     clocked: Clocked,
     client: Client,
     same: SameTransaction,
+    pools: Vec<TransactionPool>,
     id: RecordId,
     now: Timestamp,
     lease: Option<Lease>,
     /// How often each verdict was given, so that none is missing.
-    verdicts: BTreeMap<&'static str, u32>,
+    verdicts: BTreeMap<(bool, &'static str), u32>,
 }
 
 #[tokio::test]
 async fn a_claim_in_a_transaction_agrees_with_the_core() {
     let mut story = Story::begin().await;
-    for seed in 0..25 {
+    for seed in 0..100 {
         story.random = StdRng::seed_from_u64(seed);
         story.id = RecordId::from_bytes([u8::try_from(seed).unwrap(); 32]);
         story.lease = None;
@@ -47,9 +50,12 @@ async fn a_claim_in_a_transaction_agrees_with_the_core() {
             story.compare(&format!("seed {seed}, step {step}")).await;
         }
     }
-    let verdicts: Vec<_> = story.verdicts.keys().copied().collect();
     let all = ["abandoned", "execute", "in flight", "mismatch", "replay", "unknown"];
-    assert_eq!(verdicts, all, "{:?}", story.verdicts);
+    for by_pool in [false, true] {
+        let verdicts: Vec<_> =
+            story.verdicts.keys().filter(|said| said.0 == by_pool).map(|said| said.1).collect();
+        assert_eq!(verdicts, all, "{:?}", story.verdicts);
+    }
 }
 
 impl Story {
@@ -57,11 +63,19 @@ impl Story {
         let clocked = Clocked::make().await;
         let client = connect(&clocked.url).await;
         let same = SameTransaction::in_schema(schema_of(&clocked.url)).unwrap();
+        let mut pools = Vec::new();
+        for isolation in
+            [Isolation::ReadCommitted, Isolation::RepeatableRead, Isolation::Serializable]
+        {
+            let options = options(&clocked.url);
+            pools.push(TransactionPool::open_with(options, isolation).await.unwrap());
+        }
         Self {
             random: StdRng::seed_from_u64(0),
             clocked,
             client,
             same,
+            pools,
             id: RecordId::from_bytes([0; 32]),
             now: START,
             lease: None,
@@ -120,36 +134,86 @@ impl Story {
 
     async fn compare(&mut self, place: &str) {
         let (attempt, policy, settlement) = (self.attempt(), self.policy(), self.settlement());
-        let isolation = self.one_of(&[
-            IsolationLevel::ReadCommitted,
-            IsolationLevel::RepeatableRead,
-            IsolationLevel::Serializable,
-        ]);
+        let (by_pool, isolation) = (self.random.random(), self.random.random_range(0..3));
         let before = self.clocked.store.inspect(self.id).await.unwrap();
         let expected = decide(before.as_ref(), &attempt, &policy, self.now);
         let keeps = self.random.random_range(0..3) == 0;
 
-        let mut tx =
-            self.client.build_transaction().isolation_level(isolation).start().await.unwrap();
-        let claim = self.same.claim(&mut tx, &attempt, &policy).await.unwrap();
-        let (verdict, permit) = agreed(claim, &expected.claim, place);
-        *self.verdicts.entry(verdict).or_default() += 1;
-        let after = match permit {
-            Some(permit) if keeps => {
-                let expires = permit.settle(&mut tx, &settlement).await.unwrap();
+        let told = Told { attempt: &attempt, policy: &policy, expected: &expected.claim, place };
+        let keeping = keeps.then_some(&settlement);
+        let (verdict, expires) = if by_pool {
+            told.by_pool(&self.pools[isolation], &self.same, keeping).await
+        } else {
+            let isolation = [
+                IsolationLevel::ReadCommitted,
+                IsolationLevel::RepeatableRead,
+                IsolationLevel::Serializable,
+            ][isolation];
+            let tx = self.client.build_transaction().isolation_level(isolation).start();
+            told.by_own(tx.await.unwrap(), &self.same, keeping).await
+        };
+        *self.verdicts.entry((by_pool, verdict)).or_default() += 1;
+        let after = match expires {
+            Some(expires) => {
                 let record = settled(before, &attempt, &expected.claim, settlement, self.now);
                 assert_eq!(expires, record.expires, "{place}");
                 Some(record)
             }
             None if keeps => expected.write.or(before),
-            _ => before,
+            None => before,
         };
-        if keeps {
+        assert_eq!(self.clocked.store.inspect(self.id).await.unwrap(), after, "{place}");
+    }
+}
+
+/// One claim, and what it must come to.
+struct Told<'a> {
+    attempt: &'a Attempt,
+    policy: &'a Policy,
+    expected: &'a Claim,
+    place: &'a str,
+}
+
+/// A verdict, and until when an outcome is kept if one was settled.
+type Verdict = (&'static str, Option<Timestamp>);
+
+impl Told<'_> {
+    /// In a transaction of the test's own. It is committed if there is something to keep.
+    async fn by_own(
+        &self,
+        mut tx: Transaction<'_>,
+        same: &SameTransaction,
+        keeping: Option<&Settlement>,
+    ) -> Verdict {
+        let claim = same.claim(&mut tx, self.attempt, self.policy).await.unwrap();
+        let (verdict, permit) = agreed(claim, self.expected, self.place);
+        let mut expires = None;
+        if let (Some(permit), Some(settlement)) = (permit, keeping) {
+            expires = Some(permit.settle(&mut tx, settlement).await.unwrap());
+        }
+        if keeping.is_some() {
             tx.commit().await.unwrap();
         } else {
             tx.rollback().await.unwrap();
         }
-        assert_eq!(self.clocked.store.inspect(self.id).await.unwrap(), after, "{place}");
+        (verdict, expires)
+    }
+
+    /// The same in one of the pool's, which has statements of its own for what is usual.
+    async fn by_pool(
+        &self,
+        pool: &TransactionPool,
+        same: &SameTransaction,
+        keeping: Option<&Settlement>,
+    ) -> Verdict {
+        let (tx, claim) = pool.begin(same, self.attempt, self.policy).await.unwrap();
+        let (verdict, permit) = agreed(claim, self.expected, self.place);
+        if let (Some(permit), Some(settlement)) = (permit, keeping) {
+            (verdict, Some(pool.commit(tx, permit, settlement).await.unwrap()))
+        } else {
+            pool.end(tx, keeping.is_some()).await.unwrap();
+            (verdict, None)
+        }
     }
 }
 

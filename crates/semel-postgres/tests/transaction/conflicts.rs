@@ -99,6 +99,28 @@ async fn work_on_different_things_is_not_in_each_others_way() {
     }
 }
 
+/// A small table is read from end to end, so that a look at it would be a look at all keys.
+#[tokio::test]
+async fn a_claim_does_not_read_the_records_of_others() {
+    let bank = Bank::isolated(Isolation::Serializable).await;
+    bank.once("first", conflict(), deposit).await.unwrap();
+    bank.session.batch_execute("ANALYZE record").await.unwrap();
+    // More often than it takes for a statement to get a lasting plan.
+    for round in 0..12 {
+        let key = format!("k-{round}");
+        let work = bank.once(&key, conflict(), |work| {
+            Box::pin(async move {
+                let sql = "SELECT count(*) FROM pg_locks
+                           WHERE pid = pg_backend_pid() AND mode = 'SIReadLock'";
+                let locks: i64 = work.query_one(sql, &[]).await?.get(0);
+                assert_eq!(locks, 0, "round {round}");
+                Ok(completed("done"))
+            })
+        });
+        assert!(is_executed(&work.await.unwrap()));
+    }
+}
+
 /// Both read a balance, and both write what they make of it: one of them must read again.
 #[tokio::test(flavor = "multi_thread")]
 async fn an_update_is_not_lost() {

@@ -1,7 +1,7 @@
 //! A line to the server that is cut at the worst moment.
 
-use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex};
 
 use semel_testserver::Postgres;
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
@@ -17,6 +17,9 @@ pub(crate) enum Cut {
     During,
     /// The server has committed and says so, and nobody hears it.
     After,
+    /// Long before: the server has granted the claim, and nobody hears it. It is not told that the line
+    /// was cut, either.
+    Claim,
 }
 
 /// A proxy in front of the shared server. It ends when it is dropped.
@@ -36,11 +39,16 @@ struct Shared {
     dead_after: bool,
     commits: AtomicUsize,
     rollbacks: AtomicUsize,
+    /// Connections of which only the server's end is left.
+    ghosts: Mutex<Vec<TcpStream>>,
 }
 
 /// As a message of its own, to the server and from it.
 const COMMIT: &[u8] = b"Q\0\0\0\x0bCOMMIT\0";
 const COMMITTED: &[u8] = b"C\0\0\0\x0bCOMMIT\0";
+/// In the middle of a claim, and what a transaction under way is ready with.
+const LOCK: &[u8] = b"pg_try_advisory_xact_lock";
+const READY: &[u8] = b"Z\0\0\0\x05T";
 const ROLLBACK: &[u8] = b"Q\0\0\0\x0dROLLBACK\0";
 
 // === impl Line ===
@@ -59,9 +67,17 @@ impl Line {
     async fn open(cut: Cut, dead_after: bool) -> Self {
         let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
         let port = listener.local_addr().unwrap().port();
-        let cuts = AtomicUsize::new(1);
+        // Claims are cut when it is asked for: the first must have passed by then.
+        let cuts = AtomicUsize::new(usize::from(cut != Cut::Claim));
         let (commits, rollbacks) = (AtomicUsize::new(0), AtomicUsize::new(0));
-        let shared = Arc::new(Shared { cut, cuts, dead_after, commits, rollbacks });
+        let shared = Arc::new(Shared {
+            cut,
+            cuts,
+            dead_after,
+            commits,
+            rollbacks,
+            ghosts: Mutex::default(),
+        });
         let accepting = tokio::spawn(shared.clone().accept(listener));
         Self { port, shared, accepting }
     }
@@ -74,6 +90,16 @@ impl Line {
 
     pub(crate) fn was_cut(&self) -> bool {
         self.shared.cuts.load(Ordering::SeqCst) == 0
+    }
+
+    /// Has the next claim cut.
+    pub(crate) fn cut_next(&self) {
+        self.shared.cuts.store(1, Ordering::SeqCst);
+    }
+
+    /// Tells the server about the connections that were cut without its knowledge.
+    pub(crate) fn lay_ghosts(&self) {
+        self.shared.ghosts.lock().unwrap().clear();
     }
 
     /// How many commits the client has sent.
@@ -107,12 +133,28 @@ impl Shared {
         }
     }
 
+    /// Gives the server a claim, and waits until it is granted.
+    async fn claim(&self, said: &[u8], server: &mut TcpStream) -> Option<()> {
+        server.write_all(said).await.ok()?;
+        let mut heard = Vec::new();
+        while position(&heard, READY).is_none() {
+            assert_ne!(server.read_buf(&mut heard).await.unwrap(), 0, "it was not granted");
+        }
+        Some(())
+    }
+
     /// Carries bytes both ways until an end hangs up, or the line is cut.
     async fn carry(self: Arc<Self>, mut client: TcpStream, mut server: TcpStream) {
         let (mut asked, mut answered) = (vec![0; 1 << 16], vec![0; 1 << 16]);
         loop {
             tokio::select! {
                 Ok(count @ 1..) = client.read(&mut asked) => {
+                    let is_claim = position(&asked[..count], LOCK).is_some();
+                    if self.cut == Cut::Claim && is_claim && self.takes_cut() {
+                        self.claim(&asked[..count], &mut server).await.unwrap();
+                        self.ghosts.lock().unwrap().push(server);
+                        return;
+                    }
                     if self.pass_on(&asked[..count], &mut server).await.is_none() {
                         return;
                     }
@@ -135,7 +177,7 @@ impl Shared {
         if commit.is_some() {
             self.commits.fetch_add(1, Ordering::SeqCst);
         }
-        let Some(commit) = commit.filter(|_| self.takes_cut()) else {
+        let Some(commit) = commit.filter(|_| self.cut != Cut::Claim && self.takes_cut()) else {
             return server.write_all(said).await.ok();
         };
         let end = if self.cut == Cut::Before { commit } else { said.len() };

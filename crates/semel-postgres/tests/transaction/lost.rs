@@ -4,9 +4,12 @@
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
 
-use semel_core::{Outcome, Reply, Settlement};
+use semel_core::{Attempt, Outcome, Policy, Reply, Settlement, Timestamp};
 use semel_engine::Answer;
-use semel_postgres::transaction::{Event, Isolation, OnceError, Retry, TransactionPool};
+use semel_postgres::transaction::{
+    BoxError, Database, Event, Isolation, OnceError, Permit, Retry, SameTransaction,
+    TransactionClaim, TransactionPool, Tx,
+};
 
 use crate::bank::{Bank, STUBBORN, body, conflict, id, is_executed, is_replayed};
 use crate::gate::until;
@@ -153,7 +156,8 @@ async fn without_a_further_try_the_caller_is_told_that_nobody_knows() {
 #[tokio::test]
 async fn if_nobody_can_be_asked_the_doubt_remains() {
     let (bank, line) = (Bank::open().await, Line::cut_for_good(Cut::After).await);
-    let pool = pool(&bank, &line, Isolation::Default).await;
+    // Each try is in vain.
+    let pool = pool(&bank, &line, Isolation::Default).await.retry(Retry::default());
     let work = Counted::completed();
     let error = work.once(&pool).await.unwrap_err();
     assert!(matches!(error, OnceError::Lost(_)) && line.was_cut(), "{error:?}");
@@ -162,4 +166,93 @@ async fn if_nobody_can_be_asked_the_doubt_remains() {
     let error = work.once(&pool).await.unwrap_err();
     assert!(matches!(error, OnceError::Unavailable(_)), "{error:?}");
     assert_eq!(work.calls(), 1);
+}
+
+/// The connection is cut when the server has granted the claim and does not know yet that nobody heard.
+/// The next claim meets that one, which is nobody else's.
+#[tokio::test]
+async fn a_claim_that_meets_its_own_lost_one_is_not_told_that_it_is_in_flight() {
+    let (bank, line) = (Bank::open().await, Line::cut_once(Cut::Claim).await);
+    let pool = pool(&bank, &line, Isolation::Default).await;
+    let work = Counted::completed();
+    pool.once(id("before"), body("100"), conflict(), crate::bank::deposit).await.unwrap();
+    line.cut_next();
+    let told = work.once(&pool.clone().retry(Retry::NEVER)).await;
+    let Err(OnceError::Unavailable(_)) = told else { panic!("{told:?}") };
+    line.lay_ghosts();
+
+    bank.quiet().await;
+    line.cut_next();
+    let rolled_back = line.rollbacks();
+    let letting_go = async {
+        // It has met itself, and has come again.
+        until("it meets itself", async || line.rollbacks() >= rolled_back + 2).await;
+        line.lay_ghosts();
+    };
+    let (answer, ()) = tokio::join!(work.once(&pool), letting_go);
+    assert!(is_executed(answer.as_ref().unwrap()), "{answer:?}");
+    assert_eq!(work.calls(), 1);
+}
+
+/// A driver that does not understand the answer to a commit.
+struct Garbled {
+    pool: TransactionPool,
+    commits: bool,
+    left: AtomicU32,
+}
+
+impl Database for Garbled {
+    type Tx = Tx;
+
+    async fn begin(
+        &self,
+        same: &SameTransaction,
+        attempt: &Attempt,
+        policy: &Policy,
+    ) -> Result<(Tx, TransactionClaim), BoxError> {
+        self.pool.begin(same, attempt, policy).await
+    }
+
+    async fn commit(
+        &self,
+        tx: Tx,
+        permit: Permit,
+        settlement: &Settlement,
+    ) -> Result<Timestamp, BoxError> {
+        if self.left.swap(0, Ordering::SeqCst) == 0 {
+            return self.pool.commit(tx, permit, settlement).await;
+        }
+        if self.commits {
+            self.pool.commit(tx, permit, settlement).await?;
+        }
+        Err("unexpected message from server".into())
+    }
+
+    async fn end(&self, tx: Tx, keep: bool) -> Result<(), BoxError> {
+        self.pool.end(tx, keep).await
+    }
+}
+
+/// Only the server can say that it did not commit.
+#[tokio::test]
+async fn a_commit_whose_answer_is_not_understood_is_in_doubt() {
+    for commits in [false, true] {
+        let bank = Bank::open().await;
+        let garbled = || {
+            let (pool, left) = (bank.pool.clone(), AtomicU32::new(1));
+            Garbled { pool, commits, left }
+        };
+        let once = async |key, retry| {
+            let same = bank.same().retry(retry);
+            same.once(&garbled(), id(key), body("100"), conflict(), crate::bank::deposit).await
+        };
+        let told = once("k", Retry::NEVER).await;
+        assert!(matches!(told, Err(OnceError::Lost(_))), "{commits}: {told:?}");
+        // The next try finds out.
+        let answer = once("l", STUBBORN).await.unwrap();
+        assert_eq!(is_replayed(&answer), commits, "{answer:?}");
+        assert_eq!(is_executed(&answer), !commits, "{answer:?}");
+        let done = if commits { 2 } else { 1 };
+        assert_eq!(bank.counts().await, [done, 0, done]);
+    }
 }

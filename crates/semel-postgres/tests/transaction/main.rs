@@ -14,9 +14,11 @@ mod line;
 mod lost;
 mod nothing_left;
 mod once;
+mod overtaken;
 mod own_transaction;
 mod places;
 mod retries;
+mod silent;
 #[path = "../support/mod.rs"]
 mod support;
 #[cfg(feature = "sqlx")]

@@ -80,6 +80,15 @@ fn announced<'w>(work: &'w mut Work<'_, Tx>) -> WorkFuture<'w> {
     })
 }
 
+/// The same with the first of them alone.
+fn announced_briefly<'w>(work: &'w mut Work<'_, Tx>) -> WorkFuture<'w> {
+    Box::pin(async move {
+        let event = Event::new("entries", vec![0, 0xff, b'x']).key("anna");
+        work.stage(event.header("a", "1").header("b", "\"2\"").header("a", "3"));
+        Ok(completed("done"))
+    })
+}
+
 #[tokio::test]
 async fn rows_events_and_record_are_one_commit() {
     let bank = Bank::open().await;
@@ -106,10 +115,17 @@ async fn rows_events_and_record_are_one_commit() {
     assert_eq!(bank.number(one).await, 1);
 }
 
+/// One event is written by another statement than several are.
 #[tokio::test]
 async fn events_are_kept_as_they_were_staged() {
+    for work in [announced, announced_briefly] {
+        as_staged(work).await;
+    }
+}
+
+async fn as_staged(work: for<'w> fn(&'w mut Work<'_, Tx>) -> WorkFuture<'w>) {
     let bank = Bank::open().await;
-    bank.once("k", conflict(), announced).await.unwrap();
+    bank.once("k", conflict(), work).await.unwrap();
     let sql = "SELECT topic, key, headers::text, payload, record FROM outbox ORDER BY seq";
     let rows = bank.session.query(sql, &[]).await.unwrap();
     let told: Vec<(&str, Option<&str>, &str, &[u8])> =
@@ -117,7 +133,8 @@ async fn events_are_kept_as_they_were_staged() {
     let headers = r#"{"a": "3", "b": "\"2\""}"#;
     let expected: [(&str, Option<&str>, &str, &[u8]); 2] =
         [("entries", Some("anna"), headers, b"\x00\xffx"), ("audit", None, "{}", b"")];
-    assert_eq!(told, expected);
+    assert!(!told.is_empty());
+    assert_eq!(told, expected[..told.len()]);
     for row in rows {
         assert_eq!(row.get::<_, &[u8]>(4), id("k").as_bytes());
     }
@@ -129,18 +146,18 @@ async fn event_ids(bank: &Bank) -> Vec<String> {
     rows.unwrap().iter().map(|row| row.get(0)).collect()
 }
 
+/// Also those of a key that is used again when it is long forgotten.
 #[tokio::test]
-async fn an_event_has_the_same_id_wherever_and_whenever_it_is_staged() {
-    let (one, two) = (Bank::open().await, Bank::open().await);
-    for bank in [&one, &two] {
-        bank.once("k", conflict(), announced).await.unwrap();
-        bank.once("l", conflict(), announced).await.unwrap();
+async fn no_two_events_have_the_same_id() {
+    let bank = Bank::open().await;
+    for key in ["k", "l", "k"] {
+        bank.once(key, conflict(), announced).await.unwrap();
+        bank.session.batch_execute("UPDATE record SET expires = 0").await.unwrap();
     }
-    let mut ids = event_ids(&one).await;
-    assert_eq!(ids, event_ids(&two).await);
+    let mut ids = event_ids(&bank).await;
     ids.sort_unstable();
     ids.dedup();
-    assert_eq!(ids.len(), 4);
+    assert_eq!(ids.len(), 6);
 }
 
 #[tokio::test]

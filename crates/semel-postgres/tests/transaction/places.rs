@@ -4,8 +4,8 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicI32, Ordering};
 use std::time::Duration;
 
-use semel_core::Claim;
-use semel_postgres::transaction::OnceError;
+use semel_core::{Attempt, Claim, Owner, RecordId};
+use semel_postgres::transaction::{Database as _, OnceError, TransactionClaim};
 use semel_store::Store as _;
 use tokio::time::timeout;
 
@@ -128,4 +128,30 @@ async fn a_table_may_change_under_a_prepared_statement() {
     .await
     .unwrap_err();
     assert!(is_executed(&look("after").await.unwrap()));
+}
+
+/// The lowest of all numbers is one that SQL has no plain word for.
+#[tokio::test]
+async fn every_record_has_a_lock() {
+    let bank = Bank::open().await;
+    // The first eight bytes decide, together with the schema.
+    let record = |start: i64| {
+        let mut bytes = [0; 32];
+        bytes[..8].copy_from_slice(&start.to_be_bytes());
+        RecordId::from_bytes(bytes)
+    };
+    let sql = "SELECT (classid::bigint << 32) | objid::bigint FROM pg_locks
+               WHERE locktype = 'advisory' AND pid = pg_backend_pid()";
+    let lock_of = async |start| {
+        let attempt = Attempt::new(record(start), body("100"), Owner::from_u128(1));
+        let (tx, claim) = bank.pool.begin(&bank.same(), &attempt, conflict()).await.unwrap();
+        assert!(matches!(claim, TransactionClaim::Execute(_)), "{claim:?}");
+        let lock: i64 = tx.query_one(sql, &[]).await.unwrap().get(0);
+        bank.pool.end(tx, false).await.unwrap();
+        lock
+    };
+    let salt = lock_of(0).await;
+    for lock in [i64::MIN, i64::MIN + 1, -1, 0, i64::MAX] {
+        assert_eq!(lock_of(lock ^ salt).await, lock);
+    }
 }

@@ -4,14 +4,16 @@ use std::str::FromStr as _;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
 
-use semel_core::{Fence, Outcome, Policy, Reply, ResultId, Settlement};
+use semel_core::{Attempt, Fence, Outcome, Policy, Reply, ResultId, Settlement};
 use semel_engine::Answer;
-use semel_postgres::transaction::{Event, OnceError, Retry, TransactionClaim, Work, WorkFuture};
+use semel_postgres::transaction::{
+    Database, Event, OnceError, Retry, TransactionClaim, Work, WorkFuture,
+};
 use sqlx::postgres::{PgConnectOptions, PgPoolOptions};
 use sqlx::{Connection as _, PgConnection, PgPool, Postgres, Transaction};
 use tokio::sync::Barrier;
 
-use crate::bank::{Bank, STUBBORN, attempt, body, completed, conflict, deposit, id, wait};
+use crate::bank::{Bank, STUBBORN, attempt, body, conflict, deposit, id, wait};
 use crate::bank::{is_executed, is_in_flight, is_replayed, never};
 use crate::gate::{Gate, LONG};
 use crate::line::{Cut, Line};
@@ -91,18 +93,29 @@ async fn outbox(bank: &Bank) -> Vec<String> {
     rows.iter().map(|row| row.get(0)).collect()
 }
 
+/// Does one attempt that only tells of itself.
+async fn tell<D: Database>(database: &D, bank: &Bank, attempt: &Attempt, events: &[Event]) {
+    let (tx, claim) = database.begin(&bank.same(), attempt, conflict()).await.unwrap();
+    let TransactionClaim::Execute(mut permit) = claim else { panic!("{claim:?}") };
+    events.iter().cloned().for_each(|event| permit.stage(event));
+    database.commit(tx, permit, &Settlement::Completed(reply())).await.unwrap();
+}
+
+/// One event is written by another statement than several are.
 #[tokio::test]
 async fn both_drivers_write_the_same_events() {
-    let (one, two) = (Bank::open().await, Bank::open().await);
-    once(&one, &pool(&one).await, "k", conflict(), announced).await.unwrap();
-    let work = two.once("k", conflict(), |work| {
-        work.stage(Event::new("entries", vec![0, 0xff]).key("anna").header("a", "1"));
-        work.stage(Event::new("audit", ""));
-        Box::pin(async { Ok(completed("done")) })
-    });
-    work.await.unwrap();
-    let events = outbox(&one).await;
-    assert_eq!((events.len(), &events), (2, &outbox(&two).await));
+    let events = [
+        Event::new("entries", vec![0, 0xff]).key("anna").header("a", "1").header("b", "\"2\""),
+        Event::new("audit", ""),
+    ];
+    for count in 1..=2 {
+        let (one, two) = (Bank::open().await, Bank::open().await);
+        let (attempt, events) = (attempt("k"), &events[..count]);
+        tell(&pool(&one).await, &one, &attempt, events).await;
+        tell(&two.pool, &two, &attempt, events).await;
+        let told = outbox(&one).await;
+        assert_eq!((told.len(), &told), (count, &outbox(&two).await));
+    }
 }
 
 #[tokio::test]
@@ -130,17 +143,17 @@ async fn work_in_flight_by_one_driver_is_so_for_the_other() {
 }
 
 #[tokio::test]
-async fn a_connection_or_a_transaction_of_the_callers_own_will_do() {
+async fn a_transaction_of_the_callers_own_will_do() {
     let bank = Bank::open().await;
     let same = bank.same();
     let mut connection = PgConnection::connect_with(&address(&bank, &bank.url)).await.unwrap();
     for (key, commits) in [("k1", false), ("k1", true)] {
         let mut tx = connection.begin().await.unwrap();
-        let claim = same.claim(&mut *tx, &attempt(key), conflict()).await.unwrap();
+        let claim = same.claim(&mut tx, &attempt(key), conflict()).await.unwrap();
         let TransactionClaim::Execute(mut permit) = claim else { panic!("{claim:?}") };
         sqlx::query(DEPOSIT).execute(&mut *tx).await.unwrap();
         permit.stage(Event::new("entries", "100"));
-        permit.settle(&mut *tx, &Settlement::Completed(reply())).await.unwrap();
+        permit.settle(&mut tx, &Settlement::Completed(reply())).await.unwrap();
         if commits {
             tx.commit().await.unwrap();
         } else {
@@ -148,8 +161,8 @@ async fn a_connection_or_a_transaction_of_the_callers_own_will_do() {
         }
     }
     assert_eq!(bank.counts().await, [1, 1, 1]);
-    sqlx::raw_sql("BEGIN").execute(&mut connection).await.unwrap();
-    let claim = same.claim(&mut connection, &attempt("k1"), conflict()).await.unwrap();
+    let mut tx = connection.begin().await.unwrap();
+    let claim = same.claim(&mut tx, &attempt("k1"), conflict()).await.unwrap();
     assert!(matches!(claim, TransactionClaim::Replay { .. }), "{claim:?}");
 }
 

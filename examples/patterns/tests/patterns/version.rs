@@ -81,6 +81,23 @@ async fn who_does_not_say_what_to_replace_replaces_nothing() {
     assert_eq!(get(&app).await.2, json!({ "by": "nobody" }));
 }
 
+/// To be told "not now" for ever would be a lie.
+#[tokio::test]
+async fn what_the_database_cannot_keep_is_refused_for_good() {
+    let app = app().await;
+    for content in [json!("\0"), json!([{ "by": "a\0" }]), json!({ "by": { "\0": 1 } })] {
+        let request = Request::put("/documents/plan")
+            .header("content-type", "application/json")
+            .header("if-match", "\"1\"")
+            .body(Body::from(content.to_string()))
+            .expect("a request");
+        assert_eq!(send(&app, request).await.0, 422, "{content}");
+    }
+    assert_eq!(get(&app).await.1, "\"1\"");
+    let request = Request::get("/documents/plan%00").body(Body::empty()).expect("a request");
+    assert_eq!(send(&app, request).await.0, 404);
+}
+
 /// The first answer is lost. The retry is refused, because it succeeded.
 #[tokio::test]
 async fn a_retry_of_the_winner_is_refused_though_it_won() {

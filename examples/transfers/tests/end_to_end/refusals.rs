@@ -42,6 +42,10 @@ fn orders_that_cannot_be_carried_out_are_refused() {
         (r#""EUR""#, r#""USD""#, 422, "wrong_currency"),
         ("reference", "remark", 422, "invalid_order"),
         ("}", "", 422, "invalid_order"),
+        ("May", r"Ma\u0000y", 422, "invalid_order"),
+        ("alice", r"alice\u0000", 422, "invalid_order"),
+        ("bob", r"\u0000", 422, "invalid_order"),
+        ("EUR", r"EUR\u0000", 422, "wrong_currency"),
     ];
     for (number, (part, instead, status, code)) in orders.into_iter().enumerate() {
         let body = ORDER.replace(part, instead);

@@ -44,7 +44,7 @@ async fn book_in_transaction(
     policy: &Policy,
 ) -> Result<Option<Reply>, BoxError> {
     let mut tx = pool.begin().await?;
-    let mut permit = match same.claim(&mut *tx, attempt, policy).await? {
+    let mut permit = match same.claim(&mut tx, attempt, policy).await? {
         TransactionClaim::Execute(permit) => permit,
         TransactionClaim::Replay { settlement, .. } => {
             tx.commit().await?;
@@ -55,7 +55,7 @@ async fn book_in_transaction(
     sqlx::query(BOOK).bind("alice").bind(100_i64).execute(&mut *tx).await?;
     permit.stage(Event::new("entries", r#"{"account":"alice","amount":100}"#));
     let settlement = Settlement::Completed(Reply::new("booked"));
-    permit.settle(&mut *tx, &settlement).await?;
+    permit.settle(&mut tx, &settlement).await?;
     tx.commit().await?;
     Ok(settlement.reply().cloned())
 }
