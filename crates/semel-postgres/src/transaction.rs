@@ -168,10 +168,10 @@ impl SameTransaction {
 
     /// Asks for the right to work in this transaction.
     ///
-    /// Ask before anything else is done in it, and once per key. With [`Execute`](TransactionClaim::Execute) do the
-    /// work, [settle](Permit::settle) and commit. With every other answer roll back, except that
-    /// [`Replay`](TransactionClaim::Replay) may have to be committed: where the policy is to fail
-    /// what was abandoned, that is written now.
+    /// Ask before anything else is done in it, and once per key. With
+    /// [`Execute`](TransactionClaim::Execute) do the work, [settle](Permit::settle) and commit. With
+    /// every other answer roll back, except that [`Replay`](TransactionClaim::Replay) may have to be
+    /// committed: where the policy is to fail what was abandoned, that is written now.
     ///
     /// In REPEATABLE READ and SERIALIZABLE a transaction does not see what was committed after it
     /// began. If that is the outcome of this record, the claim is a serialization failure (SQLSTATE
