@@ -44,11 +44,15 @@ fn decode(bytes: &[u8]) -> Result<Record, codec::DecodeError> {
 }
 
 /// Could these bytes of a record have been written by this version? It drops result ids that are too
-/// long.
+/// long, or have a NUL in them.
 fn is_as_written(bytes: &[u8]) -> bool {
-    let result_len = match bytes {
-        [_, 3 | 4, ..] => usize::from(u16::from_le_bytes([bytes[74], bytes[75]])),
-        _ => 0,
+    let result = match bytes {
+        [_, 3 | 4, ..] => {
+            let length = usize::from(u16::from_le_bytes([bytes[74], bytes[75]]));
+            &bytes[76..76 + length]
+        }
+        _ => &[],
     };
-    bytes[0] == codec::RECORD_VERSION && result_len <= ResultId::MAX_LEN
+    let is_kept = result.len() <= ResultId::MAX_LEN && !result.contains(&0);
+    bytes[0] == codec::RECORD_VERSION && is_kept
 }
