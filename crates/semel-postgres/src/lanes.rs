@@ -1,8 +1,13 @@
 //! Which connection a verb takes.
 //!
-//! A verb takes the connection on which the fewest others wait. While all are busy one more is
-//! opened, up to the limit, in the background: nobody waits for it. A connection that broke is
-//! replaced when the next verb comes.
+//! A verb that writes is best alone on its connection: the server makes the commits of many durable
+//! together. Verbs that only read are best behind each other on a few: fewer processes have to be woken.
+//! What a claim will be is not known before, so it goes by what the last verbs were ([`Habit`]).
+//!
+//! While all connections are busy one more is opened, up to the limit, in the background: nobody waits
+//! for it. A connection that broke is replaced when the next verb comes.
+
+mod habit;
 
 use std::ops::Deref;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -18,9 +23,12 @@ use crate::Options;
 use crate::error::OpenError;
 use crate::lane::Lane;
 use crate::tls::Connector;
+use habit::Habit;
 
 /// How many verbs may wait on one connection (I10).
 const LOAD_MAX: usize = 512;
+/// How many verbs are sent behind each other while they only read.
+const READERS: usize = 4;
 /// How long no further connection is tried after one was refused.
 const GROWTH_PAUSE: Duration = Duration::from_secs(1);
 /// How long a connection that was cut still counts: a server that cannot commit does not notice, and
@@ -41,6 +49,7 @@ struct Shared {
     /// Held while the first connection is made; remembers why that failed last.
     first: Arc<tokio::sync::Mutex<Option<Failure>>>,
     growing: AtomicBool,
+    habit: Habit,
     /// When connections were cut because they were silent.
     cut: Mutex<Vec<Instant>>,
 }
@@ -72,6 +81,7 @@ impl Lanes {
             open: Mutex::new(vec![Arc::new(lane)]),
             first: Arc::default(),
             growing: AtomicBool::new(false),
+            habit: Habit::default(),
             cut: Mutex::default(),
         });
         Ok(Self { shared })
@@ -90,8 +100,14 @@ impl Lanes {
         shared.book(lane)
     }
 
-    /// The server has committed something: those it was cut off from have noticed by now.
+    /// A verb only read.
+    pub(crate) fn has_read(&self) {
+        self.shared.habit.note(false);
+    }
+
+    /// A verb was committed. So those that the server was cut off from have noticed by now.
     pub(crate) fn has_committed(&self) {
+        self.shared.habit.note(true);
         self.shared.cut.lock().unwrap_or_else(PoisonError::into_inner).clear();
     }
 
@@ -111,6 +127,12 @@ impl Shared {
     fn best(&self) -> Option<(Arc<Lane>, bool)> {
         let mut lanes = self.lanes();
         lanes.retain(|lane| lane.is_open());
+        if self.habit.is_reading()
+            && let Some(lane) =
+                lanes.iter().find(|lane| !lane.is_suspect() && lane.load() < READERS)
+        {
+            return Some((lane.clone(), false));
+        }
         let best = lanes.iter().min_by_key(|lane| (lane.is_suspect(), lane.load()))?;
         let all_busy = best.is_suspect() || best.load() > 0;
         Some((best.clone(), all_busy && lanes.len() + self.cut_lately() < self.options.lanes_max))

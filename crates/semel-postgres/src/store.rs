@@ -81,9 +81,6 @@ impl Lanes {
         params: &[Param<'_>],
     ) -> Result<Row, StoreError> {
         let row = self.ask(verb, statement, params).await?;
-        if verb == "settle" {
-            self.has_committed();
-        }
         row.ok_or_else(|| StoreError::Corrupt { what: format!("{verb} gave no row") })
     }
 
@@ -125,7 +122,12 @@ impl Store for PostgresStore {
                 &row::on_abandoned(policy.on_abandoned()),
             ];
             let row = self.lanes.call("claim", |s| &s.claim, &params).await?;
-            row::claim(&row, attempt).map_err(|damage| corrupt(id, &damage))
+            let claim = row::claim(&row, attempt).map_err(|damage| corrupt(id, &damage))?;
+            match claim {
+                Claim::Execute(_) => self.lanes.has_committed(),
+                _ => self.lanes.has_read(),
+            }
+            Ok(claim)
         })
     }
 
@@ -140,6 +142,7 @@ impl Store for PostgresStore {
                 &row::millis(duration),
             ];
             let row = self.lanes.call("renew", |s| &s.renew, &params).await?;
+            self.lanes.has_committed();
             let done = || {
                 Ok(Renewed::Until { until: row::moment(&row, 1)?, expires: row::moment(&row, 2)? })
             };
@@ -161,6 +164,7 @@ impl Store for PostgresStore {
                 &outcome.reply,
             ];
             let row = self.lanes.call("settle", |s| &s.settle, &params).await?;
+            self.lanes.has_committed();
             fenced(lease, &row, 1, || Ok(Settled::Recorded), Settled::Refused)
         })
     }
@@ -176,6 +180,7 @@ impl Store for PostgresStore {
                 &row::release_state(how),
             ];
             let row = self.lanes.call("release", |s| &s.release, &params).await?;
+            self.lanes.has_committed();
             fenced(lease, &row, 1, || Ok(Released::Done), Released::Refused)
         })
     }
