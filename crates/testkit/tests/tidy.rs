@@ -89,6 +89,32 @@ fn links_between_documents_lead_somewhere() {
     }
 }
 
+/// Each guide, and the example whose code it shows.
+const SHOWN: [(&str, &str); 2] = [
+    ("docs/guides/natural-idempotency.md", "examples/patterns"),
+    ("docs/guides/same-transaction.md", "examples/transfers"),
+];
+
+#[test]
+fn guides_show_tested_code() {
+    let sources = files(&[".rs", ".sql"]);
+    for (guide, example) in SHOWN {
+        let example = root().join(example);
+        let sources = sources.iter().filter(|path| path.starts_with(&example));
+        let sources: Vec<String> = sources.map(|path| read(path)).collect();
+        let guide = read(&root().join(guide));
+        let blocks: Vec<&str> = ["```rust\n", "```sql\n"]
+            .iter()
+            .flat_map(|fence| guide.split(fence).skip(1))
+            .filter_map(|rest| rest.split("\n```").next())
+            .collect();
+        assert!(blocks.len() > 4, "{blocks:?}");
+        for block in blocks {
+            assert!(sources.iter().any(|source| source.contains(block)), "not tested: {block}");
+        }
+    }
+}
+
 #[test]
 fn every_crate_shares_the_lints() {
     for path in files(&["Cargo.toml"]) {

@@ -1,7 +1,7 @@
 //! "What a crash means" (DESIGN.md, section 3): `kill -9` at each moment, and a restart on the same
 //! store.
 
-use crate::support::{Answer, Call, Gate, Gateway, Reply, Setup, Upstream, eventually};
+use crate::support::{Answer, Call, Gateway, Reply, Setup, Upstream, eventually};
 
 const REEXECUTE: &str = "lease = \"400ms\"\non_abandoned = \"reexecute\"";
 const HOLD: &str = "lease = \"400ms\"\non_abandoned = \"hold\"";
@@ -44,14 +44,7 @@ fn before_the_claim_a_retry_executes_once_also_if_held() {
 
 /// Killed while the upstream works. The second execution, if any, answers at once.
 fn killed_during_execution(policy: &str) -> (Upstream, Gateway) {
-    let gate = Gate::new();
-    let inside = gate.clone();
-    let upstream = Upstream::with(move |seen| {
-        if seen.execution == 1 {
-            inside.pass();
-        }
-        Reply::created(&format!(r#"{{"execution":{}}}"#, seen.execution))
-    });
+    let (gate, upstream) = Upstream::first_gated();
     let gateway = Setup::before(&upstream).policy(policy).start();
     let first = Call::charge("k-1").begin(&gateway);
     gate.wait_for(1);

@@ -2,6 +2,5 @@
 
 mod business_key;
 mod database;
-mod guide;
 mod upsert;
 mod version;

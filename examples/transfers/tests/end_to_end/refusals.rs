@@ -91,7 +91,8 @@ fn an_account_is_opened_once() {
 #[test]
 fn what_is_not_there_is_not_found() {
     let bank = Bank::start();
-    for path in ["/accounts/nobody", "/transfers/tr_none", "/nowhere"] {
+    let nul = ["/accounts/%00", "/transfers/tr_%00"];
+    for path in ["/accounts/nobody", "/transfers/tr_none", "/nowhere"].into_iter().chain(nul) {
         assert_eq!(bank.service.send(&Call::get(path)).status, 404, "{path}");
     }
 }

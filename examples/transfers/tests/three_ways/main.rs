@@ -2,7 +2,6 @@
 //!
 //! Each does the same piece of work: it books an entry. Each is asked three times.
 
-mod guide;
 mod pool;
 mod with_sqlx;
 mod with_tokio_postgres;

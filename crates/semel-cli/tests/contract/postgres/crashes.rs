@@ -2,19 +2,12 @@
 
 use semel_testserver::Postgres;
 
-use crate::support::{Call, Database, Gate, Gateway, Reply, Setup, Upstream, eventually};
+use crate::support::{Call, Database, Gateway, Setup, Upstream, eventually};
 
 /// One of two gateways is killed while its upstream works; what the other answers when the lease has
 /// run out is for the caller to see.
 fn killed_in_mid_execution(policy: &str) -> (Upstream, Gateway) {
-    let gate = Gate::new();
-    let inside = gate.clone();
-    let upstream = Upstream::with(move |seen| {
-        if seen.execution == 1 {
-            inside.pass();
-        }
-        Reply::created(&format!(r#"{{"execution":{}}}"#, seen.execution))
-    });
+    let (gate, upstream) = Upstream::first_gated();
     let database = Database::shared();
     let start = || Setup::before(&upstream).on(database.url()).policy(policy).start();
     let (one, other) = (start(), start());

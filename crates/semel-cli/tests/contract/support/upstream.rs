@@ -74,6 +74,20 @@ impl Upstream {
         (gate, upstream)
     }
 
+    /// The first execution of each key is held up at a gate, and later ones are not. Answers 201 with
+    /// the number of the execution.
+    pub(crate) fn first_gated() -> (Gate, Self) {
+        let gate = Gate::new();
+        let inside = gate.clone();
+        let upstream = Self::with(move |seen| {
+            if seen.execution == 1 {
+                inside.pass();
+            }
+            Reply::created(&format!(r#"{{"execution":{}}}"#, seen.execution))
+        });
+        (gate, upstream)
+    }
+
     pub(crate) fn at(
         address: SocketAddr,
         handler: impl Fn(&Seen) -> Reply + Send + Sync + 'static,
