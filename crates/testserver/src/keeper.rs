@@ -41,6 +41,7 @@ pub(crate) fn spawn(mut command: Command) -> Result<Child, Error> {
     start(command).map_err(|source| match (source.kind(), program.to_str()) {
         (io::ErrorKind::NotFound, Some("setpriv")) => missing("setpriv", "util-linux"),
         (io::ErrorKind::NotFound, Some("openssl")) => missing("openssl", "openssl"),
+        (io::ErrorKind::NotFound, Some("cc")) => missing("cc", "gcc"),
         _ => Error::at(Path::new(&program))(source),
     })
 }

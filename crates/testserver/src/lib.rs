@@ -1,13 +1,15 @@
 //! Starts real servers for tests, benchmarks and examples. Linux only.
 //!
 //! - [`Postgres`] is a private `PostgreSQL` server that can be stopped, killed and frozen.
-//! - [`Options`] says how it is to be started.
+//! - [`Redis`] is a private Redis server of the same kind, and [`RedisCluster`] several that share keys.
+//! - [`Clock`] is a wall clock for such a server, which tests can set.
 //!
 //! A server ends when it is dropped. If it cannot be dropped, because it is held in a `static` or
 //! because the process that holds it is killed, it ends with that process all the same: the kernel
 //! tells it (`keeper`), and a process of its own clears up (`janitor`).
 
 mod account;
+mod clock;
 mod error;
 mod home;
 mod janitor;
@@ -16,8 +18,12 @@ mod mark;
 mod patience;
 mod port;
 mod postgres;
+mod process;
+mod redis;
 mod run;
 mod token;
 
+pub use clock::Clock;
 pub use error::Error;
 pub use postgres::{Options, Postgres};
+pub use redis::{Redis, RedisCluster, RedisOptions};

@@ -19,15 +19,16 @@ mod tls;
 
 use std::fmt;
 use std::path::{Path, PathBuf};
-use std::process::Child;
 use std::sync::atomic::AtomicU64;
-use std::sync::{Mutex, MutexGuard, OnceLock, PoisonError};
+use std::sync::{Mutex, OnceLock};
+
+use rustix::process::Signal;
 
 use crate::Error;
 use crate::account::Account;
 use crate::home::Home;
 use crate::janitor::Janitor;
-use crate::mark::Mark;
+use crate::process::Process;
 
 pub use options::Options;
 
@@ -58,12 +59,10 @@ pub struct Postgres {
     port: u16,
     password: String,
     certificate: Option<PathBuf>,
-    /// The postmaster, if it runs.
-    server: Mutex<Option<Child>>,
+    process: Process,
     /// Held while a database is made.
     making: Mutex<()>,
     databases: AtomicU64,
-    mark: Mark,
     // Dropped in this order: a janitor that is still there would see its directory vanish.
     _janitor: Janitor,
     home: Home,
@@ -133,11 +132,6 @@ impl Postgres {
     fn url_of(&self, database: &str) -> String {
         format!("postgres://{NAME}:{}@127.0.0.1:{}/{database}", self.password, self.port)
     }
-
-    fn server(&self) -> MutexGuard<'_, Option<Child>> {
-        // A test that panicked meanwhile is no reason not to clear up.
-        self.server.lock().unwrap_or_else(PoisonError::into_inner)
-    }
 }
 
 impl fmt::Debug for Postgres {
@@ -151,7 +145,7 @@ impl fmt::Debug for Postgres {
 
 impl Drop for Postgres {
     fn drop(&mut self) {
-        self.end();
+        self.process.end(Signal::QUIT);
         self.reclaim();
     }
 }

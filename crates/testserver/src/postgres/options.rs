@@ -7,7 +7,6 @@ use std::sync::atomic::AtomicU64;
 use rustix::process::Signal;
 
 use super::binaries::Binaries;
-use super::faults::STOP_LIMIT;
 use super::{Postgres, cluster, tls};
 use crate::Error;
 use crate::account::Account;
@@ -16,6 +15,7 @@ use crate::janitor::Janitor;
 use crate::mark::Mark;
 use crate::patience::wait_for;
 use crate::port;
+use crate::process::{Process, STOP_LIMIT};
 
 /// How a [`Postgres`] is to be started.
 #[derive(Clone, Debug, Default)]
@@ -91,10 +91,9 @@ impl Options {
             port: 0,
             password,
             certificate,
-            server: Mutex::default(),
             making: Mutex::default(),
             databases: AtomicU64::default(),
-            mark,
+            process: Process::new(mark),
             _janitor: janitor,
             home,
         })

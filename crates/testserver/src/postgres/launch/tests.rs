@@ -1,7 +1,8 @@
 use std::net::{Ipv4Addr, TcpListener};
 
 use super::*;
-use crate::port;
+use crate::process::PORT_TRIES;
+use crate::{keeper, port};
 
 fn prepared() -> Postgres {
     Postgres::options().prepare().expect("all but the server")
@@ -49,15 +50,4 @@ fn a_lock_with_the_id_of_a_stranger_does_not_keep_the_server_from_starting() {
     stranger.kill().expect("ended");
     stranger.wait().expect("reaped");
     result.expect("a server");
-}
-
-#[test]
-fn only_the_end_of_the_new_part_of_a_log_is_shown() {
-    let file = tempfile::NamedTempFile::new().expect("a file");
-    let lines: Vec<String> = (0..100).map(|number| number.to_string()).collect();
-    fs::write(file.path(), format!("old\n{}\n", lines.join("\n"))).expect("written");
-    assert_eq!(last_lines(file.path(), 4), lines[100 - LOG_LINES_MAX..].join("\n"));
-    fs::write(file.path(), "old\nnew\n").expect("written");
-    assert_eq!(last_lines(file.path(), 4), "new");
-    assert_eq!(last_lines(Path::new("/nowhere"), 4), "");
 }

@@ -1,0 +1,57 @@
+-- Asks for the right to execute.
+--
+-- ARGV: fingerprint, owner, lease in ms, retention in ms,
+--       on_abandoned (0 execute again, 1 fail, 2 hold), whether to confirm (1) for a WAIT
+-- Answers: 0 execute, with fence, until, expires
+--          1 replay, with the record
+--          2 in flight, with until
+--          3 mismatch
+--          4 unknown
+
+local fingerprint, owner, on_abandoned = ARGV[1], ARGV[2], ARGV[5]
+local lease, ttl = tonumber(ARGV[3]), tonumber(ARGV[4])
+local now = now_ms()
+local seen = look(now)
+
+local function grant(record)
+  record.state = LEASED
+  record.owner = owner
+  record.until_ = math.max(now + lease, record.until_ or 0)
+  -- A record outlives its lease, or a second one could be granted beside it (I1).
+  record.expires = math.max(record.expires, record.until_)
+  write(record)
+  return { 0, record.fence, record.until_, record.expires }
+end
+
+if not seen then
+  return grant({ fingerprint = fingerprint, fence = 1, created = now, expires = now + ttl })
+end
+
+-- Before anything else, in every state: another request must never learn of this one (I8).
+if seen.fingerprint ~= fingerprint then
+  return { 3 }
+end
+
+if seen.state >= COMPLETED then
+  confirm(seen, ARGV[6])
+  return { 1, whole() }
+elseif seen.state == HELD then
+  return { 4 }
+elseif seen.state == LEASED and seen.owner == owner then
+  -- The same claim, repeated after a time-out: its lease never gets shorter.
+  return grant(seen)
+elseif seen.state == LEASED and now < seen.until_ then
+  return { 2, seen.until_ }
+elseif seen.state == LEASED and on_abandoned == '2' then
+  return { 4 }
+elseif seen.state == LEASED and on_abandoned == '1' then
+  seen.state = ABANDONED
+  write(seen)
+  tell(seen.state)
+  return { 1, whole() }
+end
+
+-- Released, or abandoned: the next lease has the next fence.
+seen.fence = seen.fence + 1
+seen.until_ = nil
+return grant(seen)

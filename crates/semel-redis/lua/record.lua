@@ -1,0 +1,96 @@
+-- The record under KEYS[1]: how it lies there, and how it is read and written. Every script begins
+-- with this.
+--
+-- A value is a head, and for a settled record what was settled:
+--
+--   1  version, 1
+--   1  state: 0 leased, 1 held, 2 released, 3 completed, 4 failed, 5 abandoned (settled: 3 and above)
+--   8  fence
+--   8  created   } milliseconds since 1970, by this server's clock
+--   8  expires   }
+--   8  until     } when the latest lease runs out, or ran out
+--   16 owner
+--   32 fingerprint
+--   2 + n, m     completed, failed: the id of what was made with its length, then the reply
+--
+-- Numbers are little-endian. Those of Lua are exact up to 2^53, and none of these gets there.
+--
+-- The key expires by itself, at `expires`. That only gives space back: whether a record has expired
+-- is decided by the clock here, in every script (trap 16).
+
+local VERSION = 1
+local HEAD = '<BBI8I8I8I8c16c32'
+local HEAD_LEN = 82
+
+local LEASED, HELD, RELEASED, COMPLETED, ABANDONED = 0, 1, 2, 3, 5
+
+-- The one clock of all nodes (trap 18). Asked once, so that a script lives in one moment.
+local function now_ms()
+  local time = redis.call('TIME')
+  return time[1] * 1000 + math.floor(time[2] / 1000)
+end
+
+-- The head of the record, or nil if there is none, or none that has not expired. Not all of it:
+-- most who look need no reply, and it may be long.
+local function look(now)
+  local head = redis.call('GETRANGE', KEYS[1], 0, HEAD_LEN - 1)
+  if head == '' then
+    return nil
+  end
+  if string.byte(head, 1) ~= VERSION then
+    error({ err = 'SEMELVERSION ' .. string.byte(head, 1) })
+  end
+  if #head < HEAD_LEN then
+    error({ err = 'SEMELSHORT ' .. #head })
+  end
+  local seen = {}
+  local _
+  _, seen.state, seen.fence, seen.created, seen.expires, seen.until_, seen.owner, seen.fingerprint =
+    struct.unpack(HEAD, head)
+  if seen.expires <= now then
+    return nil
+  end
+  return seen
+end
+
+-- The whole value.
+local function whole()
+  return redis.call('GET', KEYS[1])
+end
+
+-- Lua would write a large number with an exponent.
+local function moment(ms)
+  return string.format('%.0f', ms)
+end
+
+local function write(record, settled)
+  local head = struct.pack(HEAD, VERSION, record.state, record.fence, record.created,
+    record.expires, record.until_, record.owner, record.fingerprint)
+  redis.call('SET', KEYS[1], head .. (settled or ''), 'PXAT', moment(record.expires))
+end
+
+-- Writes what is there once more, so that a WAIT behind this script has something to wait for: the
+-- answer rests on a record that the replicas may not have yet.
+local function confirm(record, wanted)
+  if wanted == '1' then
+    redis.call('PEXPIREAT', KEYS[1], moment(record.expires))
+  end
+end
+
+-- Tells whoever waits for this record, on any node, that it is worth a look.
+local function tell(state)
+  redis.call('SPUBLISH', KEYS[1], state)
+end
+
+-- Why the holder of a lease may not write: nil if it may. ARGV begins with the lease: fingerprint,
+-- owner, fence. Verdicts: 1 settled, with the record; 2 superseded; 3 gone.
+local function refusal(seen)
+  if not seen or seen.fingerprint ~= ARGV[1] then
+    return { 3 }
+  elseif seen.owner == ARGV[2] and seen.fence == tonumber(ARGV[3]) then
+    return nil
+  elseif seen.state >= COMPLETED then
+    return { 1, whole() }
+  end
+  return { 2 }
+end

@@ -1,0 +1,104 @@
+//! What the scripts answer: a verdict, and what belongs to it.
+
+use bytes::Bytes;
+use redis::Value;
+use semel_core::{Attempt, Claim, Fence, Lease, Refusal, Timestamp};
+use semel_store::Renewed;
+
+use crate::value::{self, Damage};
+
+/// A verdict, and numbers or a record.
+#[derive(Debug)]
+pub(crate) struct Answer {
+    verdict: u64,
+    rest: Vec<Value>,
+}
+
+const ODD: Damage = Damage::Nonsense { what: "an answer that no script gives" };
+
+// === impl Answer ===
+
+impl Answer {
+    pub(crate) fn read(answer: Value) -> Result<Self, Damage> {
+        let Value::Array(mut rest) = answer else {
+            return Err(ODD);
+        };
+        if rest.is_empty() {
+            return Err(ODD);
+        }
+        let verdict = number(&rest.remove(0)).ok_or(ODD)?;
+        Ok(Self { verdict, rest })
+    }
+
+    pub(crate) fn claim(self, attempt: &Attempt) -> Result<Claim, Damage> {
+        Ok(match self.verdict {
+            0 => {
+                let [fence, until, expires] = self.numbers()?;
+                let fence = Fence::new(fence).ok_or(ODD)?;
+                let (until, expires) = (moment(until), moment(expires));
+                let (id, fingerprint, owner) =
+                    (attempt.id(), attempt.fingerprint(), attempt.owner());
+                Claim::Execute(Lease::new(id, fingerprint, fence, owner, until, expires))
+            }
+            1 => {
+                let (settlement, expires) = value::settled(self.record()?)?;
+                Claim::Replay { settlement, expires }
+            }
+            2 => {
+                let [until] = self.numbers()?;
+                Claim::InFlight { until: moment(until) }
+            }
+            3 => Claim::Mismatch,
+            4 => Claim::Unknown,
+            _ => return Err(ODD),
+        })
+    }
+
+    pub(crate) fn renewed(self) -> Result<Renewed, Damage> {
+        if self.verdict == 0 {
+            let [until, expires] = self.numbers()?;
+            return Ok(Renewed::Until { until: moment(until), expires: moment(expires) });
+        }
+        self.refusal()?.map(Renewed::Refused).ok_or(ODD)
+    }
+
+    /// Why a fenced write was refused; `None` if it was not.
+    pub(crate) fn refusal(self) -> Result<Option<Refusal>, Damage> {
+        Ok(match self.verdict {
+            0 => None,
+            1 => {
+                let (settlement, expires) = value::settled(self.record()?)?;
+                Some(Refusal::Settled { settlement, expires })
+            }
+            2 => Some(Refusal::Superseded),
+            3 => Some(Refusal::Gone),
+            _ => return Err(ODD),
+        })
+    }
+
+    fn numbers<const N: usize>(&self) -> Result<[u64; N], Damage> {
+        let mut numbers = [0; N];
+        for (at, found) in numbers.iter_mut().enumerate() {
+            *found = self.rest.get(at).and_then(number).ok_or(ODD)?;
+        }
+        Ok(numbers)
+    }
+
+    fn record(mut self) -> Result<Bytes, Damage> {
+        match self.rest.pop() {
+            Some(Value::BulkString(bytes)) => Ok(bytes.into()),
+            _ => Err(ODD),
+        }
+    }
+}
+
+const fn moment(millis: u64) -> Timestamp {
+    Timestamp::from_millis(millis)
+}
+
+pub(crate) fn number(value: &Value) -> Option<u64> {
+    match value {
+        Value::Int(number) => u64::try_from(*number).ok(),
+        _ => None,
+    }
+}

@@ -1,0 +1,230 @@
+//! What the servers' settings mean for the records, in plain words.
+//!
+//! Redis keeps its data in memory. Whether records outlive a crash, a full memory or a failover is a
+//! matter of its settings, and its defaults favour speed. So we look, and say what we find.
+
+mod facts;
+
+use std::fmt;
+
+use crate::error::OpenError;
+use crate::topology::Topology;
+
+pub(crate) use facts::Facts;
+
+/// A way in which a server may lose records.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Finding {
+    /// Which server.
+    pub server: String,
+    /// Which way.
+    pub risk: Risk,
+    /// What to do about it.
+    pub cure: String,
+}
+
+/// How records get lost.
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum Risk {
+    /// When its memory is full, the server deletes records to make room.
+    Evicts {
+        /// `maxmemory-policy`.
+        policy: String,
+    },
+    /// Nothing is on a disk, or only a snapshot from time to time.
+    ForgetsInACrash {
+        /// Are there snapshots?
+        snapshots: bool,
+    },
+    /// What was acknowledged is written to the disk a little later.
+    LosesTheLatest {
+        /// `appendfsync`.
+        fsync: String,
+    },
+    /// After a crash the server starts without the end of its log if that cannot be read, and says so
+    /// only in its log.
+    StartsWithoutTheEnd,
+    /// A replica that is promoted may not have the latest records.
+    FailsOver {
+        /// How many replicas are waited for.
+        wait_replicas: u32,
+    },
+    /// The server does not say how it is set up.
+    Untold {
+        /// What it says instead.
+        what: String,
+    },
+}
+
+// === impl Finding ===
+
+impl Finding {
+    /// Does `require_durable` refuse to serve with it?
+    pub const fn is_grave(&self) -> bool {
+        match self.risk {
+            Risk::Evicts { .. }
+            | Risk::ForgetsInACrash { .. }
+            | Risk::LosesTheLatest { .. }
+            | Risk::FailsOver { wait_replicas: 0 }
+            | Risk::Untold { .. } => true,
+            // A log that was written in full has its end, whatever happens to the process; and that of
+            // what was not acknowledged is no loss.
+            Risk::StartsWithoutTheEnd | Risk::FailsOver { .. } => false,
+        }
+    }
+
+    /// A word for it, which does not change.
+    pub const fn code(&self) -> &'static str {
+        match self.risk {
+            Risk::Evicts { .. } => "redis_evicts",
+            Risk::ForgetsInACrash { .. } => "redis_forgets_in_a_crash",
+            Risk::LosesTheLatest { .. } => "redis_loses_the_latest",
+            Risk::StartsWithoutTheEnd => "redis_starts_without_the_end",
+            Risk::FailsOver { .. } => "redis_fails_over",
+            Risk::Untold { .. } => "redis_untold",
+        }
+    }
+}
+
+impl fmt::Display for Finding {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self { server, risk, cure } = self;
+        write!(f, "{server}: {risk}; {cure}")
+    }
+}
+
+impl fmt::Display for Risk {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Evicts { policy } => write!(
+                f,
+                "when its memory is full it deletes records (maxmemory-policy {policy}), and their retries \
+                 execute again"
+            ),
+            Self::ForgetsInACrash { snapshots: false } => {
+                f.write_str("it keeps nothing on disk: a restart forgets every record")
+            }
+            Self::ForgetsInACrash { snapshots: true } => {
+                f.write_str("a crash forgets all records since its last snapshot, minutes perhaps")
+            }
+            Self::LosesTheLatest { fsync } => write!(
+                f,
+                "a power cut can lose the records of the last two seconds or more (appendfsync {fsync})"
+            ),
+            Self::StartsWithoutTheEnd => f.write_str(
+                "if the end of its log is damaged it starts without it (aof-load-truncated yes)",
+            ),
+            Self::FailsOver { wait_replicas: 0 } => f.write_str(
+                "a failover loses the records that the promoted replica does not have yet",
+            ),
+            Self::FailsOver { wait_replicas } => write!(
+                f,
+                "a failover to a replica that is not among the {wait_replicas} waited for can lose records"
+            ),
+            Self::Untold { what } => write!(f, "it does not say how it is set up: {what}"),
+        }
+    }
+}
+
+/// Looks at every server that has records.
+pub(crate) async fn look(topology: &Topology) -> Result<Vec<Finding>, OpenError> {
+    let mut findings = Vec::new();
+    for server in topology.masters() {
+        let facts = Facts::of(&server, topology.options().connect_timeout).await?;
+        let name = server.endpoint().to_string();
+        findings.extend(judge(&name, &facts, topology.options().wait_replicas));
+    }
+    Ok(findings)
+}
+
+fn judge(server: &str, facts: &Facts, wait_replicas: u32) -> Vec<Finding> {
+    let mut findings = Vec::new();
+    let mut found = |risk, cure: &str| {
+        findings.push(Finding { server: server.to_owned(), risk, cure: cure.to_owned() });
+    };
+    if facts.maxmemory > 0 && facts.policy != "noeviction" {
+        let risk = Risk::Evicts { policy: facts.policy.clone() };
+        found(risk, "CONFIG SET maxmemory-policy noeviction, or a server of its own for Semel");
+    }
+    if let Some(what) = &facts.untold {
+        found(Risk::Untold { what: what.clone() }, "allow our user +config|get");
+    }
+    if !facts.has_log {
+        let risk = Risk::ForgetsInACrash { snapshots: facts.has_snapshots };
+        found(risk, "CONFIG SET appendonly yes");
+    } else if let Some(fsync) = facts.fsync.as_ref().filter(|fsync| *fsync != "always") {
+        let risk = Risk::LosesTheLatest { fsync: fsync.clone() };
+        found(risk, "CONFIG SET appendfsync always, if that is too much");
+    }
+    if facts.has_log && facts.loads_truncated {
+        found(Risk::StartsWithoutTheEnd, "CONFIG SET aof-load-truncated no, to be asked instead");
+    }
+    if facts.replicas > 0 {
+        let risk = Risk::FailsOver { wait_replicas };
+        let cure = if wait_replicas == 0 {
+            "set wait_replicas = 1 to make that rare; only PostgreSQL rules it out"
+        } else {
+            "only PostgreSQL rules that out"
+        };
+        found(risk, cure);
+    }
+    findings
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn best() -> Facts {
+        Facts {
+            maxmemory: 1 << 30,
+            policy: "noeviction".to_owned(),
+            has_log: true,
+            has_snapshots: false,
+            fsync: Some("always".to_owned()),
+            loads_truncated: false,
+            replicas: 0,
+            untold: None,
+        }
+    }
+
+    fn codes(facts: &Facts, wait_replicas: u32) -> Vec<(&'static str, bool)> {
+        let findings = judge("h:1", facts, wait_replicas);
+        findings.iter().map(|found| (found.code(), found.is_grave())).collect()
+    }
+
+    #[test]
+    fn a_server_that_keeps_everything() {
+        assert_eq!(codes(&best(), 0), []);
+        // A limit that does not exist cannot be reached.
+        let policy = "allkeys-lru".to_owned();
+        assert_eq!(codes(&Facts { maxmemory: 0, policy, ..best() }, 0), []);
+    }
+
+    #[test]
+    fn each_risk_is_found() {
+        let policy = "volatile-ttl".to_owned();
+        let evicting = Facts { policy, ..best() };
+        assert_eq!(codes(&evicting, 0), [("redis_evicts", true)]);
+        let forgetting = Facts { has_log: false, loads_truncated: true, ..best() };
+        assert_eq!(codes(&forgetting, 0), [("redis_forgets_in_a_crash", true)]);
+        let late = Facts { fsync: Some("everysec".to_owned()), ..best() };
+        assert_eq!(codes(&late, 0), [("redis_loses_the_latest", true)]);
+        let truncating = Facts { loads_truncated: true, ..best() };
+        assert_eq!(codes(&truncating, 0), [("redis_starts_without_the_end", false)]);
+        let replicated = Facts { replicas: 1, ..best() };
+        assert_eq!(codes(&replicated, 0), [("redis_fails_over", true)]);
+        assert_eq!(codes(&replicated, 1), [("redis_fails_over", false)]);
+        let silent = Facts { untold: Some("no".to_owned()), fsync: None, ..best() };
+        assert_eq!(codes(&silent, 0), [("redis_untold", true)]);
+    }
+
+    #[test]
+    fn each_finding_says_what_it_means_and_what_to_do() {
+        let late = Facts { fsync: Some("everysec".to_owned()), ..best() };
+        let said = judge("h:1", &late, 0)[0].to_string();
+        assert!(said.starts_with("h:1: ") && said.contains("two seconds"), "{said}");
+        assert!(said.contains("appendfsync always"), "{said}");
+    }
+}

@@ -1,0 +1,129 @@
+use std::fmt;
+use std::time::Duration;
+
+use crate::connection::Dial;
+use crate::url::{Address, Endpoint, Place, UrlError};
+use crate::{OpenError, RedisStore};
+
+/// Where the servers are, and how the store uses them.
+#[derive(Clone, Debug)]
+pub struct Options {
+    pub(crate) address: Address,
+    pub(crate) lanes: usize,
+    pub(crate) wait_replicas: u32,
+    pub(crate) require_durable: bool,
+    pub(crate) verb_timeout: Duration,
+    pub(crate) connect_timeout: Duration,
+}
+
+/// A connection that takes longer is given up.
+const CONNECT_TIMEOUT: Duration = Duration::from_secs(1);
+/// Longer than anybody waits.
+const VERB_TIMEOUT_MAX: Duration = Duration::from_hours(24);
+/// One server does everything on one thread, and each connection carries many verbs at once.
+const LANES: usize = 4;
+
+// === impl Options ===
+
+impl Options {
+    /// The servers at an address:
+    ///
+    /// - `redis://USER:PASSWORD@HOST:PORT/DATABASE`, and `rediss://` with TLS
+    /// - `unix:///run/redis.sock`
+    /// - `redis+sentinel://HOST1,HOST2/NAME`: the master of that name, by what the sentinels say
+    /// - `redis+cluster://HOST1,HOST2`: a cluster, by some of its servers
+    ///
+    /// Parameters: `prefix` (of all keys, default `semel:`), `pool_max` (connections to each server,
+    /// default 4), `wait_replicas`, `db`; `sslrootcert`, `sslcert` and `sslkey`; `sentinel_user` and
+    /// `sentinel_password`. Without a password the environment variable `REDISCLI_AUTH` is asked.
+    pub fn from_url(url: &str) -> Result<Self, UrlError> {
+        let mut address = Address::parse(url)?;
+        if address.login.password.is_none() {
+            address.login.password = std::env::var("REDISCLI_AUTH").ok();
+        }
+        Ok(Self {
+            lanes: address.pool_max.unwrap_or(LANES),
+            wait_replicas: address.wait_replicas.unwrap_or(0),
+            require_durable: false,
+            verb_timeout: Duration::from_secs(2),
+            connect_timeout: CONNECT_TIMEOUT,
+            address,
+        })
+    }
+
+    /// How many connections the store may open to each server; verbs share them.
+    #[must_use]
+    pub fn pool_max(mut self, connections: usize) -> Self {
+        self.lanes = connections.max(1);
+        self
+    }
+
+    /// How many replicas must have a record before the store answers with it. Zero, the default,
+    /// waits for none.
+    ///
+    /// This makes it less likely that a failover loses what was acknowledged. It does not make it
+    /// impossible: a replica that has it need not be the one that is promoted.
+    #[must_use]
+    pub fn wait_replicas(mut self, replicas: u32) -> Self {
+        self.wait_replicas = replicas;
+        self
+    }
+
+    /// Refuses to open if a server may lose records, as far as its settings say: see
+    /// [`Finding::is_grave`](crate::Finding::is_grave). Without this it is only said in the log.
+    #[must_use]
+    pub fn require_durable(mut self, required: bool) -> Self {
+        self.require_durable = required;
+        self
+    }
+
+    /// How long one verb may take.
+    #[must_use]
+    pub fn verb_timeout(mut self, limit: Duration) -> Self {
+        self.verb_timeout = limit.clamp(Duration::from_millis(10), VERB_TIMEOUT_MAX);
+        self.connect_timeout = CONNECT_TIMEOUT.min(self.verb_timeout);
+        self
+    }
+
+    /// How connections to servers are made.
+    pub(crate) fn dial(&self) -> Dial {
+        let Address { login, database, .. } = &self.address;
+        Dial { login: login.clone(), database: *database, limit: self.connect_timeout }
+    }
+
+    /// How connections to sentinels are made.
+    pub(crate) fn dial_sentinel(&self) -> Dial {
+        Dial { login: self.address.sentinel_login.clone(), database: 0, ..self.dial() }
+    }
+
+    /// Connects, and checks that the servers can be written to.
+    pub async fn open(self) -> Result<RedisStore, OpenError> {
+        RedisStore::open(self).await
+    }
+}
+
+/// The address, without secrets.
+impl fmt::Display for Options {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Address { place, login, database, tls, .. } = &self.address;
+        let secure = if tls.is_some() { "s" } else { "" };
+        let user = login.user.as_ref().map(|user| format!("{user}@")).unwrap_or_default();
+        let list = |endpoints: &[Endpoint]| {
+            endpoints.iter().map(ToString::to_string).collect::<Vec<_>>().join(",")
+        };
+        match place {
+            Place::One(Endpoint::Unix(path)) => write!(f, "unix://{}", path.display())?,
+            Place::One(endpoint) => write!(f, "redis{secure}://{user}{endpoint}")?,
+            Place::Sentinel { sentinels, name } => {
+                write!(f, "redis{secure}+sentinel://{user}{}/{name}", list(sentinels))?;
+            }
+            Place::Cluster { seeds } => {
+                write!(f, "redis{secure}+cluster://{user}{}", list(seeds))?;
+            }
+        }
+        match database {
+            0 => Ok(()),
+            database => write!(f, "?db={database}"),
+        }
+    }
+}

@@ -1,0 +1,131 @@
+//! The scripts, one per verb.
+//!
+//! A server knows a script by the hash of its text, once it was loaded there. It forgets them when it
+//! is restarted, and one that takes its place may never have known them. So they are loaded on every
+//! new connection, and if one is missing all the same it is sent with its text, which loads it.
+
+use std::sync::LazyLock;
+
+use redis::{Cmd, Pipeline, Script as Hashed};
+use semel_core::RecordId;
+
+/// A script and its hash.
+#[derive(Debug)]
+pub(crate) struct Script {
+    code: &'static str,
+    hash: String,
+}
+
+/// All of them.
+#[derive(Debug)]
+pub(crate) struct Scripts {
+    pub(crate) claim: Script,
+    pub(crate) renew: Script,
+    pub(crate) settle: Script,
+    pub(crate) release: Script,
+    pub(crate) inspect: Script,
+    pub(crate) health: Script,
+}
+
+pub(crate) static SCRIPTS: LazyLock<Scripts> = LazyLock::new(Scripts::new);
+
+/// A call of a script for one record.
+#[derive(Debug)]
+pub(crate) struct Call<'a> {
+    pub(crate) script: &'a Script,
+    pub(crate) key: Option<&'a [u8]>,
+    pub(crate) args: &'a [Arg<'a>],
+}
+
+/// An argument of a script.
+#[derive(Clone, Copy, Debug)]
+pub(crate) enum Arg<'a> {
+    Bytes(&'a [u8]),
+    Number(u64),
+}
+
+/// `#!lua` makes the server refuse a script that may write before its first line, if it could not
+/// write: being a replica, or out of memory, or unable to save.
+macro_rules! script {
+    ($verb:literal) => {
+        script!($verb, "#!lua\n")
+    };
+    ($verb:literal, $first:literal) => {
+        Script::new(concat!(
+            $first,
+            include_str!("../lua/record.lua"),
+            include_str!(concat!("../lua/", $verb, ".lua")),
+        ))
+    };
+}
+
+// === impl Scripts ===
+
+impl Scripts {
+    fn new() -> Self {
+        Self {
+            claim: script!("claim"),
+            renew: script!("renew"),
+            settle: script!("settle"),
+            release: script!("release"),
+            inspect: script!("inspect", "#!lua flags=no-writes\n"),
+            health: script!("health"),
+        }
+    }
+
+    /// Loads all of them.
+    pub(crate) fn load(&self) -> Pipeline {
+        let mut pipeline = redis::pipe();
+        let Self { claim, renew, settle, release, inspect, health } = self;
+        for script in [claim, renew, settle, release, inspect, health] {
+            pipeline.cmd("SCRIPT").arg("LOAD").arg(script.code).ignore();
+        }
+        pipeline
+    }
+}
+
+// === impl Script ===
+
+impl Script {
+    fn new(code: &'static str) -> Self {
+        Self { code, hash: Hashed::new(code).get_hash().to_owned() }
+    }
+}
+
+// === impl Call ===
+
+impl Call<'_> {
+    /// The call by its hash.
+    pub(crate) fn by_hash(&self) -> Cmd {
+        self.command("EVALSHA", &self.script.hash)
+    }
+
+    /// The call with its text, for a server that does not know it.
+    pub(crate) fn by_text(&self) -> Cmd {
+        self.command("EVAL", self.script.code)
+    }
+
+    fn command(&self, name: &str, script: &str) -> Cmd {
+        let mut command = redis::cmd(name);
+        command.arg(script).arg(usize::from(self.key.is_some())).arg(self.key);
+        for arg in self.args {
+            match arg {
+                Arg::Bytes(bytes) => command.arg(bytes),
+                Arg::Number(number) => command.arg(number),
+            };
+        }
+        command
+    }
+}
+
+/// The key of a record: the prefix, and its id in hexadecimal, so that people can look for it.
+pub(crate) fn key(prefix: &str, id: RecordId) -> Vec<u8> {
+    const DIGITS: &[u8; 16] = b"0123456789abcdef";
+    let mut key = Vec::with_capacity(prefix.len() + 64);
+    key.extend_from_slice(prefix.as_bytes());
+    for byte in id.as_bytes() {
+        key.push(DIGITS[usize::from(byte >> 4)]);
+        key.push(DIGITS[usize::from(byte & 15)]);
+    }
+    key
+}

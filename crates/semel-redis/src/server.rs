@@ -1,0 +1,243 @@
+//! One server, and the connections to it.
+
+use std::cell::Cell;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use redis::Value;
+use tokio::sync::Semaphore;
+use tokio::time::{Instant, timeout_at};
+
+use crate::connection::{Connection, Dial, Wait};
+use crate::error::{Failure, OpenError};
+use crate::script::Call;
+use crate::url::Endpoint;
+
+/// A server. Verbs share a few connections to it; those that wait for replicas have one each.
+#[derive(Debug)]
+pub(crate) struct Server {
+    endpoint: Endpoint,
+    dial: Dial,
+    lanes: Vec<Lane>,
+    alone: Alone,
+}
+
+/// A place for a connection, which is made when it is needed.
+#[derive(Debug, Default)]
+struct Lane {
+    open: Mutex<Option<Arc<Connection>>>,
+    /// Held by the one who makes it; remembers why that failed last.
+    making: tokio::sync::Mutex<Option<(Instant, OpenError)>>,
+}
+
+/// Connections that are used by one verb at a time.
+#[derive(Debug)]
+struct Alone {
+    places: Semaphore,
+    idle: Mutex<Vec<Arc<Connection>>>,
+}
+
+/// How a verb is to be done.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Terms {
+    pub(crate) deadline: Instant,
+    /// So many replicas must have what it writes.
+    pub(crate) replicas: u32,
+    /// The key is on its way to this server, which must be told that we know.
+    pub(crate) asking: bool,
+}
+
+/// How many verbs may wait for replicas at once, per server (I10).
+const ALONE_MAX: usize = 64;
+
+// === impl Server ===
+
+impl Server {
+    pub(crate) fn new(endpoint: Endpoint, dial: Dial, lanes: usize) -> Self {
+        let lanes = (0..lanes).map(|_| Lane::default()).collect();
+        let alone = Alone { places: Semaphore::new(ALONE_MAX), idle: Mutex::default() };
+        Self { endpoint, dial, lanes, alone }
+    }
+
+    pub(crate) const fn endpoint(&self) -> &Endpoint {
+        &self.endpoint
+    }
+
+    /// Calls a script. A connection that broke may have been an old one, so the question is asked once
+    /// more: whatever came of it the first time, that does no harm.
+    pub(crate) async fn call(&self, call: &Call<'_>, terms: Terms) -> Result<Value, Failure> {
+        match self.call_once(call, terms).await {
+            Err(Failure::Broken(first)) => match self.call_once(call, terms).await {
+                Err(again) if !again.maybe_applied() => Err(Failure::Broken(first)),
+                answer => answer,
+            },
+            answer => answer,
+        }
+    }
+
+    async fn call_once(&self, call: &Call<'_>, terms: Terms) -> Result<Value, Failure> {
+        if terms.replicas == 0 {
+            return self.call_shared(call, terms).await;
+        }
+        let (answer, have) = self.call_alone(call, terms).await?;
+        if have >= terms.replicas || !rests_on_a_record(&answer) {
+            Ok(answer)
+        } else {
+            Err(Failure::FewReplicas { have })
+        }
+    }
+
+    async fn call_shared(&self, call: &Call<'_>, terms: Terms) -> Result<Value, Failure> {
+        let lane = self.lane();
+        let connection = self.in_time(terms, self.connected(lane)).await?;
+        let asked = connection.call(call, terms.asking);
+        let answer = timeout_at(terms.deadline, asked).await.unwrap_or(Err(Failure::Silent));
+        if let Err(Failure::Broken(_) | Failure::Silent) = answer {
+            lane.retire(&connection);
+        }
+        answer
+    }
+
+    async fn call_alone(&self, call: &Call<'_>, terms: Terms) -> Result<(Value, u32), Failure> {
+        let place = async { Ok(self.alone.places.acquire().await) };
+        let place = self.in_time(terms, place).await?;
+        let connecting = async {
+            match self.alone.take() {
+                Some(idle) => Ok(idle),
+                None => self.connect().await,
+            }
+        };
+        let connection = self.in_time(terms, connecting).await?;
+        // The server gives up a little earlier than we do, so that we hear how far it came.
+        let limit = terms.deadline.saturating_duration_since(Instant::now()).mul_f64(0.8);
+        let wait = Wait { replicas: terms.replicas, limit };
+        let asked = connection.call_and_wait(call, terms.asking, wait);
+        let answer = timeout_at(terms.deadline, asked).await.unwrap_or(Err(Failure::Silent));
+        // Given back before its place, so that no more are open than there are places.
+        if !matches!(answer, Err(Failure::Broken(_) | Failure::Silent)) {
+            self.alone.give_back(connection);
+        }
+        drop(place);
+        answer
+    }
+
+    /// What comes before a question is asked.
+    async fn in_time<T>(
+        &self,
+        terms: Terms,
+        preparing: impl Future<Output = Result<T, OpenError>>,
+    ) -> Result<T, Failure> {
+        match timeout_at(terms.deadline, preparing).await {
+            Ok(ready) => ready.map_err(Failure::Unasked),
+            Err(_) => Err(Failure::Unasked(OpenError::silent(&self.endpoint, self.dial.limit))),
+        }
+    }
+
+    /// A connection for other questions than those of the store.
+    pub(crate) async fn connection(&self) -> Result<Arc<Connection>, OpenError> {
+        self.connected(self.lane()).await
+    }
+
+    fn lane(&self) -> &Lane {
+        &self.lanes[own_number() % self.lanes.len()]
+    }
+
+    async fn connected(&self, lane: &Lane) -> Result<Arc<Connection>, OpenError> {
+        if let Some(open) = lane.open() {
+            return Ok(open);
+        }
+        let came = Instant::now();
+        let mut making = lane.making.lock().await;
+        if let Some(open) = lane.open() {
+            return Ok(open);
+        }
+        // Whoever waited for another's try is told how that went.
+        if let Some((failed, error)) = making.as_ref().filter(|(failed, _)| *failed >= came) {
+            tracing::trace!(?failed, "shared the failure of another's connection");
+            return Err(error.clone());
+        }
+        match self.connect().await {
+            Ok(connection) => {
+                *making = None;
+                *lane.lock() = Some(connection.clone());
+                Ok(connection)
+            }
+            Err(error) => {
+                *making = Some((Instant::now(), error.clone()));
+                Err(error)
+            }
+        }
+    }
+
+    async fn connect(&self) -> Result<Arc<Connection>, OpenError> {
+        let connection = self.dial.connect(&self.endpoint).await?;
+        let loading = tokio::time::timeout(self.dial.limit, connection.load());
+        match loading.await {
+            Ok(Ok(())) => Ok(Arc::new(connection)),
+            Ok(Err(error)) => Err(OpenError::said(&self.endpoint, &error)),
+            Err(_) => Err(OpenError::silent(&self.endpoint, self.dial.limit)),
+        }
+    }
+}
+
+// === impl Lane ===
+
+impl Lane {
+    fn open(&self) -> Option<Arc<Connection>> {
+        self.lock().clone().filter(|open| open.is_open())
+    }
+
+    /// Is not used for what comes next. Those who still wait for answers on it may get them.
+    fn retire(&self, connection: &Arc<Connection>) {
+        let mut open = self.lock();
+        if open.as_ref().is_some_and(|open| Arc::ptr_eq(open, connection)) {
+            *open = None;
+        }
+    }
+
+    fn lock(&self) -> MutexGuard<'_, Option<Arc<Connection>>> {
+        self.open.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+// === impl Alone ===
+
+impl Alone {
+    fn take(&self) -> Option<Arc<Connection>> {
+        let mut idle = self.lock();
+        std::iter::from_fn(|| idle.pop()).find(|connection| connection.is_open())
+    }
+
+    fn give_back(&self, connection: Arc<Connection>) {
+        self.lock().push(connection);
+    }
+
+    fn lock(&self) -> MutexGuard<'_, Vec<Arc<Connection>>> {
+        self.idle.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// Does an answer say what is recorded: a lease, an outcome, a write? Those who are told that another
+/// executes, or that they may not, can be told so in any case.
+fn rests_on_a_record(answer: &Value) -> bool {
+    match answer {
+        Value::Array(parts) => matches!(parts.first(), Some(Value::Int(0 | 1))),
+        _ => false,
+    }
+}
+
+/// A number of this thread's own. A thread that keeps to one connection, and drives it, needs no other
+/// to be woken for an answer.
+fn own_number() -> usize {
+    static NEXT: AtomicUsize = AtomicUsize::new(0);
+    thread_local! {
+        static OWN: Cell<Option<usize>> = const { Cell::new(None) };
+    }
+    OWN.with(|own| {
+        own.get().unwrap_or_else(|| {
+            let number = NEXT.fetch_add(1, Ordering::Relaxed);
+            own.set(Some(number));
+            number
+        })
+    })
+}

@@ -1,0 +1,212 @@
+use std::sync::Arc;
+use std::time::Duration;
+
+use semel_core::{
+    Attempt, Claim, Lease, OnAbandoned, Policy, Record, RecordId, Release, Settlement, Timestamp,
+};
+use semel_store::{Health, Released, Renewed, Settled, Store, StoreError, StoreFuture, Swept};
+
+use crate::answer::{Answer, number};
+use crate::error::corrupt;
+use crate::script::{Arg, Call, SCRIPTS, Script, key};
+use crate::topology::Topology;
+use crate::value::{self, HELD, RELEASED};
+use crate::{Finding, OpenError, Options, findings};
+
+/// Keeps records in Redis. Clones share their connections.
+#[derive(Clone, Debug)]
+pub struct RedisStore {
+    topology: Arc<Topology>,
+}
+
+/// Longer than anything lasts: 30,000 years, which a script still counts exactly.
+const MILLIS_MAX: u64 = 1_000_000_000_000_000;
+
+// === impl RedisStore ===
+
+impl RedisStore {
+    pub(crate) async fn open(options: Options) -> Result<Self, OpenError> {
+        let topology = Arc::new(Topology::open(options).await?);
+        let store = Self { topology };
+        let findings = store.findings().await?;
+        if store.topology.options().require_durable {
+            refuse_grave(&findings)?;
+        }
+        for finding in findings {
+            tracing::warn!(code = finding.code(), "{finding}");
+        }
+        store.topology.check().await?;
+        Ok(store)
+    }
+
+    /// How the servers may lose records, as far as their settings say. Nothing if they keep what they
+    /// were given.
+    pub async fn findings(&self) -> Result<Vec<Finding>, OpenError> {
+        findings::look(&self.topology).await
+    }
+
+    /// Makes one verb's round trip.
+    async fn ask(
+        &self,
+        verb: &'static str,
+        script: &Script,
+        id: RecordId,
+        args: &[Arg<'_>],
+    ) -> Result<redis::Value, StoreError> {
+        let options = self.topology.options();
+        let key = key(options.address.prefix.as_str(), id);
+        let call = Call { script, key: Some(&key), args };
+        let answer = self.topology.call(&call, options.wait_replicas).await;
+        answer.map_err(|failed| failed.into_store_error(verb, options))
+    }
+
+    /// The same for a verb that is answered with a verdict.
+    async fn decide(
+        &self,
+        verb: &'static str,
+        script: &Script,
+        id: RecordId,
+        args: &[Arg<'_>],
+    ) -> Result<Answer, StoreError> {
+        let answer = self.ask(verb, script, id, args).await?;
+        Answer::read(answer).map_err(|damage| corrupt(id, &damage))
+    }
+
+    /// Does a script have to write something, so that replicas can be waited for?
+    fn confirm(&self) -> Arg<'_> {
+        Arg::Number(u64::from(self.topology.options().wait_replicas > 0))
+    }
+}
+
+impl Store for RedisStore {
+    fn claim<'a>(&'a self, attempt: &'a Attempt, policy: &'a Policy) -> StoreFuture<'a, Claim> {
+        Box::pin(async move {
+            let (id, fingerprint) = (attempt.id(), attempt.fingerprint());
+            let args = [
+                Arg::Bytes(fingerprint.as_bytes()),
+                Arg::Bytes(&attempt.owner().as_u128().to_be_bytes()),
+                millis(policy.lease()),
+                millis(policy.ttl()),
+                on_abandoned(policy.on_abandoned()),
+                self.confirm(),
+            ];
+            let answer = self.decide("claim", &SCRIPTS.claim, id, &args).await?;
+            answer.claim(attempt).map_err(|damage| corrupt(id, &damage))
+        })
+    }
+
+    fn renew<'a>(&'a self, lease: &'a Lease, duration: Duration) -> StoreFuture<'a, Renewed> {
+        Box::pin(async move {
+            let (fingerprint, owner) = (lease.fingerprint(), lease.owner().as_u128().to_be_bytes());
+            let args = [
+                Arg::Bytes(fingerprint.as_bytes()),
+                Arg::Bytes(&owner),
+                Arg::Number(lease.fence().get()),
+                millis(duration),
+            ];
+            let answer = self.decide("renew", &SCRIPTS.renew, lease.id(), &args).await?;
+            answer.renewed().map_err(|damage| corrupt(lease.id(), &damage))
+        })
+    }
+
+    fn settle<'a>(&'a self, lease: &'a Lease, settlement: Settlement) -> StoreFuture<'a, Settled> {
+        Box::pin(async move {
+            let (fingerprint, owner) = (lease.fingerprint(), lease.owner().as_u128().to_be_bytes());
+            let (state, settled) = value::encode(&settlement);
+            let args = [
+                Arg::Bytes(fingerprint.as_bytes()),
+                Arg::Bytes(&owner),
+                Arg::Number(lease.fence().get()),
+                Arg::Number(state.into()),
+                Arg::Bytes(&settled),
+                self.confirm(),
+            ];
+            let answer = self.decide("settle", &SCRIPTS.settle, lease.id(), &args).await?;
+            let refused = answer.refusal().map_err(|damage| corrupt(lease.id(), &damage))?;
+            Ok(refused.map_or(Settled::Recorded, Settled::Refused))
+        })
+    }
+
+    fn release<'a>(&'a self, lease: &'a Lease, how: Release) -> StoreFuture<'a, Released> {
+        Box::pin(async move {
+            let (fingerprint, owner) = (lease.fingerprint(), lease.owner().as_u128().to_be_bytes());
+            let state = match how {
+                Release::Retry => RELEASED,
+                Release::Hold => HELD,
+            };
+            let args = [
+                Arg::Bytes(fingerprint.as_bytes()),
+                Arg::Bytes(&owner),
+                Arg::Number(lease.fence().get()),
+                Arg::Number(state.into()),
+                self.confirm(),
+            ];
+            let answer = self.decide("release", &SCRIPTS.release, lease.id(), &args).await?;
+            let refused = answer.refusal().map_err(|damage| corrupt(lease.id(), &damage))?;
+            Ok(refused.map_or(Released::Done, Released::Refused))
+        })
+    }
+
+    fn inspect(&self, id: RecordId) -> StoreFuture<'_, Option<Record>> {
+        Box::pin(async move {
+            let value = match self.ask("inspect", &SCRIPTS.inspect, id, &[]).await? {
+                redis::Value::Nil => return Ok(None),
+                redis::Value::BulkString(value) => value,
+                _ => {
+                    return Err(StoreError::Corrupt {
+                        what: format!("record {} is not a string", id.prefix()),
+                    });
+                }
+            };
+            value::decode(value.into()).map(Some).map_err(|damage| corrupt(id, &damage))
+        })
+    }
+
+    /// There is nothing to do: the server deletes what has expired by itself.
+    fn sweep(&self, _limit: usize) -> StoreFuture<'_, Swept> {
+        Box::pin(async { Ok(Swept { deleted: 0, more: false }) })
+    }
+
+    /// All servers can be written to, and the latest of their clocks: what is not expired by that one is
+    /// not expired anywhere.
+    fn health(&self) -> StoreFuture<'_, Health> {
+        Box::pin(async move {
+            let answers = self
+                .topology
+                .call_all(&SCRIPTS.health)
+                .await
+                .map_err(|failed| failed.into_store_error("health", self.topology.options()))?;
+            let clocks: Option<Vec<u64>> = answers.iter().map(number).collect();
+            let latest = clocks.and_then(|clocks| clocks.into_iter().max());
+            let now = latest.map(Timestamp::from_millis).ok_or_else(|| StoreError::Corrupt {
+                what: "a server's clock shows no time".to_owned(),
+            })?;
+            Ok(Health { now, kind: "redis" })
+        })
+    }
+}
+
+fn refuse_grave(findings: &[Finding]) -> Result<(), OpenError> {
+    let grave: Vec<&Finding> = findings.iter().filter(|finding| finding.is_grave()).collect();
+    match grave.first() {
+        None => Ok(()),
+        Some(first) => Err(OpenError::NotDurable {
+            server: first.server.clone(),
+            what: grave.iter().map(ToString::to_string).collect::<Vec<_>>().join(". "),
+        }),
+    }
+}
+
+/// Rounded up, as the core does.
+fn millis(duration: Duration) -> Arg<'static> {
+    let millis = duration.as_nanos().div_ceil(1_000_000);
+    Arg::Number(u64::try_from(millis).unwrap_or(MILLIS_MAX).min(MILLIS_MAX))
+}
+
+fn on_abandoned(what: OnAbandoned) -> Arg<'static> {
+    Arg::Number(match what {
+        OnAbandoned::Reexecute => 0,
+        OnAbandoned::Fail => 1,
+        OnAbandoned::Hold => 2,
+    })
+}

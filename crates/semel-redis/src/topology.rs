@@ -1,0 +1,240 @@
+//! Which server has a record: one, the one that sentinels name, or one of a cluster.
+
+mod cluster;
+mod sentinel;
+mod servers;
+
+use std::sync::{Arc, PoisonError, RwLock};
+use std::time::Duration;
+
+use redis::{ErrorKind, RedisError, ServerErrorKind, Value};
+use tokio::task::JoinHandle;
+use tokio::time::{Instant, timeout_at};
+
+use crate::Options;
+use crate::error::{Failed, Failure, OpenError};
+use crate::script::{Call, SCRIPTS, Script};
+use crate::server::{Server, Terms};
+use crate::slot::Slot;
+use crate::url::{Endpoint, Place};
+
+use cluster::Map;
+use servers::Servers;
+
+/// All servers of a store, and who has what.
+#[derive(Debug)]
+pub(crate) struct Topology {
+    servers: Servers,
+    known: RwLock<Arc<Known>>,
+    /// Held by the one who asks anew; remembers when that was last.
+    asking: tokio::sync::Mutex<Option<Instant>>,
+}
+
+/// Who has what, as far as we know.
+#[derive(Debug)]
+enum Known {
+    /// One has everything.
+    One(Arc<Server>),
+    /// Each slot is somebody's.
+    Cluster(Map),
+}
+
+/// How often a verb is sent, redirections included.
+const TRIES: usize = 6;
+/// The servers are not asked who has what more often than this.
+const ASK_PAUSE: Duration = Duration::from_millis(100);
+
+// === impl Topology ===
+
+impl Topology {
+    pub(crate) async fn open(options: Options) -> Result<Self, OpenError> {
+        let servers = Servers::new(options);
+        let known = ask(&servers, &[]).await?;
+        let known = RwLock::new(Arc::new(known));
+        Ok(Self { servers, known, asking: tokio::sync::Mutex::default() })
+    }
+
+    pub(crate) fn options(&self) -> &Options {
+        self.servers.options()
+    }
+
+    /// All servers that have records.
+    pub(crate) fn masters(&self) -> Vec<Arc<Server>> {
+        match &*self.known() {
+            Known::One(server) => vec![server.clone()],
+            Known::Cluster(map) => map.masters().to_vec(),
+        }
+    }
+
+    /// Can all servers be written to?
+    pub(crate) async fn check(self: &Arc<Self>) -> Result<(), OpenError> {
+        match self.call_all(&SCRIPTS.health).await {
+            Ok(_) => Ok(()),
+            Err(failed) => Err(failed.into_open_error()),
+        }
+    }
+
+    /// Calls a script where its record is.
+    ///
+    /// A verb whose effect is unknown may be sent again, which all of them allow. So a connection that
+    /// broke, or a server that was replaced, is not the caller's problem if there is another.
+    pub(crate) async fn call(
+        self: &Arc<Self>,
+        call: &Call<'_>,
+        replicas: u32,
+    ) -> Result<Value, Failed> {
+        let slot = Slot::of(call.key.unwrap_or_default());
+        let deadline = Instant::now() + self.options().verb_timeout;
+        let mut terms = Terms { deadline, replicas, asking: false };
+        let mut server = self.server_of(slot)?;
+        let mut failed: Option<Failed> = None;
+        for _ in 0..TRIES {
+            let began = Instant::now();
+            let failure = match server.call(call, terms).await {
+                Ok(answer) => return Ok(answer),
+                Err(failure) => failure,
+            };
+            terms.asking = false;
+            let next = match self.redirected(&server, slot, &failure, &mut terms) {
+                Some(next) => Some(next),
+                None => self.elsewhere(&server, slot, &failure, (began, deadline)).await,
+            };
+            // Once it may have taken effect, a later "no" does not say that it has not.
+            if !failed.as_ref().is_some_and(Failed::maybe_applied) {
+                failed = Some(Failed { failure, server: server.endpoint().to_string() });
+            }
+            match next {
+                Some(next) => server = next,
+                None => break,
+            }
+        }
+        Err(failed.unwrap_or_else(|| self.nobody()))
+    }
+
+    /// Calls a script that needs no record, at every server that has records.
+    pub(crate) async fn call_all(self: &Arc<Self>, script: &Script) -> Result<Vec<Value>, Failed> {
+        let deadline = Instant::now() + self.options().verb_timeout;
+        let terms = Terms { deadline, replicas: 0, asking: false };
+        let call = Call { script, key: None, args: &[] };
+        let mut answers = Vec::new();
+        for server in self.masters() {
+            let began = Instant::now();
+            match server.call(&call, terms).await {
+                Ok(answer) => answers.push(answer),
+                Err(failure) => {
+                    if failure.is_out_of_place() {
+                        drop(self.ask_apart(began, &server));
+                    }
+                    return Err(Failed { failure, server: server.endpoint().to_string() });
+                }
+            }
+        }
+        Ok(answers)
+    }
+
+    /// The server that another names for a key.
+    fn redirected(
+        &self,
+        server: &Server,
+        slot: Slot,
+        failure: &Failure,
+        terms: &mut Terms,
+    ) -> Option<Arc<Server>> {
+        let (Failure::Refused(error), Known::Cluster(_)) = (failure, &*self.known()) else {
+            return None;
+        };
+        let (named, _) = error.redirect_node()?;
+        let next = self.servers.get(&server.endpoint().named_by(named)?);
+        if is_on_its_way(error) {
+            terms.asking = true;
+        } else {
+            self.note(slot, &next);
+        }
+        Some(next)
+    }
+
+    /// After a failure: the server to try next, if another is in charge by now.
+    async fn elsewhere(
+        self: &Arc<Self>,
+        server: &Arc<Server>,
+        slot: Slot,
+        failure: &Failure,
+        (began, deadline): (Instant, Instant),
+    ) -> Option<Arc<Server>> {
+        if !failure.is_out_of_place() {
+            return None;
+        }
+        let _ = timeout_at(deadline, self.ask_apart(began, server)).await;
+        let next = self.server_of(slot).ok()?;
+        (!Arc::ptr_eq(&next, server)).then_some(next)
+    }
+
+    /// Asks in a task of its own, to its end, also if nobody waits so long: the next verb needs to know.
+    fn ask_apart(self: &Arc<Self>, failed: Instant, away: &Server) -> JoinHandle<()> {
+        let (here, away) = (self.clone(), away.endpoint().clone());
+        tokio::spawn(async move { here.ask_again(failed, &away).await })
+    }
+
+    /// Asks who has what, unless somebody else has since `failed`. The server that is away is asked last.
+    async fn ask_again(&self, failed: Instant, away: &Endpoint) {
+        let mut asked = self.asking.lock().await;
+        if asked.is_some_and(|asked| asked >= failed || asked.elapsed() < ASK_PAUSE) {
+            return;
+        }
+        let mut masters: Vec<Endpoint> =
+            self.masters().iter().map(|server| server.endpoint().clone()).collect();
+        masters.sort_by_key(|endpoint| endpoint == away);
+        match ask(&self.servers, &masters).await {
+            Ok(known) => *self.known.write().unwrap_or_else(PoisonError::into_inner) = known.into(),
+            Err(error) => tracing::debug!(%error, "nobody says who has what"),
+        }
+        *asked = Some(Instant::now());
+        drop(asked);
+        self.servers.keep(&self.masters());
+    }
+
+    /// Notes who has a slot, as its former server said.
+    fn note(&self, slot: Slot, server: &Arc<Server>) {
+        let mut known = self.known.write().unwrap_or_else(PoisonError::into_inner);
+        if let Known::Cluster(map) = &**known {
+            *known = Arc::new(Known::Cluster(map.with(slot, server)));
+        }
+    }
+
+    fn server_of(&self, slot: Slot) -> Result<Arc<Server>, Failed> {
+        match &*self.known() {
+            Known::One(server) => Ok(server.clone()),
+            Known::Cluster(map) => map.server_of(slot).ok_or_else(|| self.nobody()),
+        }
+    }
+
+    fn nobody(&self) -> Failed {
+        let (server, what) =
+            (self.options().to_string(), "nobody has the key's hash slot".to_owned());
+        let failure = Failure::Unasked(OpenError::Unreachable { server: server.clone(), what });
+        Failed { failure, server }
+    }
+
+    fn known(&self) -> Arc<Known> {
+        self.known.read().unwrap_or_else(PoisonError::into_inner).clone()
+    }
+}
+
+/// Asks who has what: those who knew last, and then those of the address.
+async fn ask(servers: &Servers, masters: &[Endpoint]) -> Result<Known, OpenError> {
+    let options = servers.options();
+    Ok(match &options.address.place {
+        Place::One(endpoint) => Known::One(servers.get(endpoint)),
+        Place::Sentinel { sentinels, name } => {
+            Known::One(servers.get(&sentinel::master(options, sentinels, name).await?))
+        }
+        Place::Cluster { seeds } => {
+            Known::Cluster(cluster::ask(servers, masters.iter().chain(seeds)).await?)
+        }
+    })
+}
+
+/// Is the key being handed over, and perhaps there already?
+fn is_on_its_way(error: &RedisError) -> bool {
+    error.kind() == ErrorKind::Server(ServerErrorKind::Ask)
+}

@@ -1,0 +1,44 @@
+//! The servers that were met, so that connections outlive a change of who has what.
+
+use std::collections::BTreeMap;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use crate::Options;
+use crate::server::Server;
+use crate::url::Endpoint;
+
+#[derive(Debug)]
+pub(super) struct Servers {
+    options: Options,
+    met: Mutex<BTreeMap<Endpoint, Arc<Server>>>,
+}
+
+// === impl Servers ===
+
+impl Servers {
+    pub(super) fn new(options: Options) -> Self {
+        Self { options, met: Mutex::default() }
+    }
+
+    pub(super) fn options(&self) -> &Options {
+        &self.options
+    }
+
+    /// The server at an endpoint, with the connections that there are.
+    pub(super) fn get(&self, endpoint: &Endpoint) -> Arc<Server> {
+        let made = || {
+            let (dial, lanes) = (self.options.dial(), self.options.lanes);
+            Arc::new(Server::new(endpoint.clone(), dial, lanes))
+        };
+        self.met().entry(endpoint.clone()).or_insert_with(made).clone()
+    }
+
+    /// Forgets all others: where addresses change, they would become many (I10).
+    pub(super) fn keep(&self, these: &[Arc<Server>]) {
+        self.met().retain(|_, server| these.iter().any(|kept| Arc::ptr_eq(kept, server)));
+    }
+
+    fn met(&self) -> MutexGuard<'_, BTreeMap<Endpoint, Arc<Server>>> {
+        self.met.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
