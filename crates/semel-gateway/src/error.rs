@@ -22,6 +22,10 @@ pub enum StartError {
     #[cfg(feature = "postgres")]
     #[error("the store cannot be opened: {0}")]
     Postgres(#[from] semel_postgres::OpenError),
+    /// The store on Redis cannot be opened.
+    #[cfg(feature = "redis")]
+    #[error("the store cannot be opened: {0}")]
+    Redis(#[from] semel_redis::OpenError),
     /// Certificates are missing or wrong.
     #[error(transparent)]
     Tls(#[from] TlsError),

@@ -1,7 +1,7 @@
 //! The store that the configuration names, wrapped for a gateway.
 
-#[cfg(feature = "postgres")]
-mod postgres;
+#[cfg(any(feature = "postgres", feature = "redis"))]
+mod shared;
 
 use std::sync::Arc;
 
@@ -14,7 +14,7 @@ use crate::error::StartError;
 /// Opens the store. What it does in the background it does on the present runtime, which must live
 /// as long as the store.
 #[cfg_attr(
-    not(feature = "postgres"),
+    not(any(feature = "postgres", feature = "redis")),
     expect(clippy::unused_async, reason = "only a store on a server has anything to wait for")
 )]
 pub(crate) async fn open(config: &Config) -> Result<Arc<dyn Store>, StartError> {
@@ -31,8 +31,19 @@ pub(crate) async fn open(config: &Config) -> Result<Arc<dyn Store>, StartError> 
         }
         #[cfg(feature = "postgres")]
         StoreChoice::Postgres(address) => {
-            let (store, clock) = postgres::open(address).await?;
+            let options = address.options().clone().verb_timeout(shared::VERB_TIMEOUT);
+            let (store, clock) = shared::guarded(options.open().await?);
             wrapped(store, clock, "postgres", config)
+        }
+        #[cfg(feature = "redis")]
+        StoreChoice::Redis(address) => {
+            let mut options = address.options().clone().verb_timeout(shared::VERB_TIMEOUT);
+            if config.wait_replicas > 0 {
+                options = options.wait_replicas(config.wait_replicas);
+            }
+            let store = options.require_durable(config.require_durable).open().await?;
+            let (store, clock) = shared::guarded(store);
+            wrapped(store, clock, "redis", config)
         }
     })
 }

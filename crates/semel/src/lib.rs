@@ -2,13 +2,14 @@
 //! retry gets the first answer back.
 //!
 //! This crate is the way in for Rust services: it gathers the protocol ([`core`]), the stores
-//! ([`store`]) and the [`Engine`] that drives them. Three features add to it:
+//! ([`store`]) and the [`Engine`] that drives them. Four features add to it:
 //!
 //! | feature | module | what |
 //! |---|---|---|
 //! | `embedded` | `embedded` | the durable store in a directory |
 //! | `http` | `http` | the HTTP contract, and a tower layer for axum, hyper and tonic |
 //! | `postgres` | `postgres` | the durable store on PostgreSQL, which several processes share |
+//! | `redis` | `redis` | the fast store on Redis or Redis Cluster, which several processes share |
 //!
 //! # Around a piece of work
 //!
@@ -92,4 +93,6 @@ pub use semel_engine::{Answer, Engine, EngineError, Execution, Limits, ShutdownR
 pub use semel_http as http;
 #[cfg(feature = "postgres")]
 pub use semel_postgres as postgres;
+#[cfg(feature = "redis")]
+pub use semel_redis as redis;
 pub use semel_store as store;

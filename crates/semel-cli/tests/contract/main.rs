@@ -3,8 +3,8 @@
 //! Every row of the contract's table, every row of "what a crash means", and every trap that HTTP
 //! touches has a test here; their comments name the row, the trap or the invariant.
 //!
-//! The store is embedded, unless `SEMEL_CONTRACT_STORE=postgres`: then most of it runs on a real
-//! PostgreSQL server. What only a shared store can show is in `postgres`, and always runs there.
+//! The store is embedded, unless `SEMEL_CONTRACT_STORE` is `postgres` or `redis`: then most of it runs on
+//! such a server. What only a shared store can show is in `postgres` and `redis`, and always runs there.
 
 mod abandoned;
 mod admin;

@@ -37,15 +37,42 @@ pub(super) fn addresses(sheets: &Sheets, found: &mut Found) {
     }
 }
 
-/// Durability is a matter of the embedded store.
+/// Each kind of store has settings of its own.
 pub(super) fn store(sheets: &Sheets, found: &mut Found) {
     let top = &sheets.top;
-    let is_embedded = matches!(top.store(), None | Some(StoreChoice::Embedded(_)));
+    let store = top.store();
+    let is_embedded = matches!(store, None | Some(StoreChoice::Embedded(_)));
     if let (false, Some(_)) = (is_embedded, top.place("durability")) {
         let (durability, store) = (top.shown("durability"), top.shown("store"));
         let what = format!("`durability` is {durability}, and `store` ({store}) is not embedded");
         let cure = "remove it, or choose an embedded store";
         add(top, &["durability", "store"], what, cure, found);
+    }
+    #[cfg(feature = "redis")]
+    let is_redis = matches!(store, None | Some(StoreChoice::Redis(_)));
+    #[cfg(not(feature = "redis"))]
+    let is_redis = store.is_none();
+    if let (false, 1.., Some(_)) =
+        (is_redis, top.number("wait_replicas"), top.place("wait_replicas"))
+    {
+        let (replicas, store) = (top.shown("wait_replicas"), top.shown("store"));
+        let what = format!("`wait_replicas` is {replicas}, and `store` ({store}) is not Redis");
+        let cure = "remove it; PostgreSQL has synchronous_standby_names for this";
+        add(top, &["wait_replicas", "store"], what, cure, found);
+    }
+    if top.switch("require_durable") != Some(true) {
+        return;
+    }
+    let forgets = "`require_durable` is true, and";
+    if store == Some(&StoreChoice::Memory) {
+        let what = format!("{forgets} `store` ({}) forgets everything", top.shown("store"));
+        let cure = "choose another store, or write require_durable = false";
+        add(top, &["require_durable", "store"], what, cure, found);
+    } else if is_embedded && top.word("durability") == "process" {
+        let what =
+            format!("{forgets} `durability` ({}) is lost in a power cut", top.shown("durability"));
+        let cure = "remove `durability`, or write require_durable = false";
+        add(top, &["require_durable", "durability"], what, cure, found);
     }
 }
 

@@ -55,6 +55,8 @@ pub use reference::reference;
 pub use schema::schema;
 #[cfg(feature = "postgres")]
 pub use store::PostgresAddress;
+#[cfg(feature = "redis")]
+pub use store::RedisAddress;
 pub use store::StoreChoice;
 pub use upstream::{Scheme, Upstream};
 
@@ -88,6 +90,11 @@ pub struct Config {
     pub store: StoreChoice,
     /// What an acknowledged record survives.
     pub durability: Durability,
+    /// Must the store keep whatever it was given? So it is where a route has the preset `payments`,
+    /// unless it is set.
+    pub require_durable: bool,
+    /// How many replicas must have a record before it counts, on Redis.
+    pub wait_replicas: u32,
     /// Keeps applications apart that share a store.
     pub namespace: String,
     /// How much is logged.

@@ -69,7 +69,8 @@ const RELATIONS: &str = "
 - `lease` and `upstream_timeout` are shorter than `ttl`; `wait_timeout` is not longer, if duplicates wait.
 - `max_request_body` and `max_reply_body` are not larger than `max_buffered`.
 - `listen` and `admin` are two addresses, and `upstream` is neither.
-- `durability` is only set for an embedded store.
+- `durability` is only set for an embedded store, `wait_replicas` only for Redis.
+- `require_durable` does not go with a store in memory, nor with the durability `process`.
 - `[tls]` has both files or none; `[upstream_tls]` goes with an `https://` upstream.
 - No two routes match the same requests.
 ";
@@ -107,7 +108,7 @@ fn values(kind: Kind) -> String {
         Kind::Address => "IP address and port".to_owned(),
         Kind::AddressOrOff => "IP address and port, or `off`".to_owned(),
         Kind::Upstream => "`http://HOST:PORT/PATH` or `https://…`".to_owned(),
-        Kind::Store => "`embedded:DIR`, `postgres://…` or `memory:`".to_owned(),
+        Kind::Store => "`embedded:DIR`, `postgres://…`, `redis://…`, `rediss://…`, `unix://…`, `redis+sentinel://…`, `redis+cluster://…` or `memory:`".to_owned(),
         Kind::Namespace => "1 to 64 letters, digits, `.`, `-`, `_`".to_owned(),
         Kind::Host => "name of a server".to_owned(),
         Kind::Path => "path".to_owned(),

@@ -91,6 +91,14 @@ impl Sheet {
         }
     }
 
+    /// Is it on? `None` if nobody said.
+    pub(super) fn switch(&self, name: &str) -> Option<bool> {
+        match self.get(name) {
+            Some(Entry { value: Value::Switch(on), .. }) => Some(*on),
+            _ => None,
+        }
+    }
+
     /// The number in effect.
     pub(super) fn number(&self, name: &str) -> u64 {
         match self.get(name) {

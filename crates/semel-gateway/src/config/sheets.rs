@@ -57,6 +57,12 @@ impl Sheets {
         self.of(setting.section).get(setting.name).map(|entry| &entry.value)
     }
 
+    /// Does any route have the preset for money?
+    pub(super) fn is_for_payments(&self) -> bool {
+        let routes = self.routes.iter().map(|(_, route)| route);
+        routes.chain([&self.policy]).any(|sheet| sheet.word("preset") == "payments")
+    }
+
     /// The configuration, if all is there.
     pub(super) fn into_config(self, routes: Routes, source: Option<&Source<'_>>) -> Option<Config> {
         let (top, upstream_tls) = (&self.top, &self.upstream_tls);
@@ -75,6 +81,10 @@ impl Sheets {
                 "process" => Durability::Process,
                 _ => Durability::Power,
             },
+            require_durable: top
+                .switch("require_durable")
+                .unwrap_or_else(|| self.is_for_payments()),
+            wait_replicas: u32::try_from(top.number("wait_replicas")).unwrap_or(u32::MAX),
             namespace: top.text("namespace")?.to_owned(),
             log: top.word("log").parse().ok()?,
             log_format: match top.word("log_format") {

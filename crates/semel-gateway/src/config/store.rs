@@ -2,9 +2,13 @@
 
 #[cfg(feature = "postgres")]
 mod postgres;
+#[cfg(feature = "redis")]
+mod redis;
 
 #[cfg(feature = "postgres")]
 pub use postgres::PostgresAddress;
+#[cfg(feature = "redis")]
+pub use redis::RedisAddress;
 
 use std::fmt;
 use std::ops::Range;
@@ -23,23 +27,28 @@ pub enum StoreChoice {
     /// On a PostgreSQL server that several gateways may share.
     #[cfg(feature = "postgres")]
     Postgres(PostgresAddress),
+    /// On a Redis server or cluster that several gateways may share.
+    #[cfg(feature = "redis")]
+    Redis(RedisAddress),
 }
 
 /// Stores that this build does not have: how they are written, their names, and a cure.
 const MISSING: &[(&str, &str, &str)] = &[
-    ("redis+cluster:", "Redis Cluster", FORMS),
-    ("redis+sentinel:", "Redis Sentinel", FORMS),
-    ("redis:", "Redis", FORMS),
-    ("rediss:", "Redis", FORMS),
     ("tiered:", "tiered", FORMS),
+    #[cfg(not(feature = "redis"))]
+    ("redis", "Redis", WITH_REDIS),
+    #[cfg(not(feature = "redis"))]
+    ("unix:", "Redis", WITH_REDIS),
     #[cfg(not(feature = "postgres"))]
     ("postgres:", "PostgreSQL", WITH_POSTGRES),
     #[cfg(not(feature = "postgres"))]
     ("postgresql:", "PostgreSQL", WITH_POSTGRES),
 ];
 
-const FORMS: &str =
-    r#"write "embedded:DIR", "postgres://USER@HOST/DATABASE", or "memory:" for tests"#;
+const FORMS: &str = r#"write "embedded:DIR", "postgres://USER@HOST/DATABASE", "redis://HOST", or "memory:" for tests"#;
+#[cfg(not(feature = "redis"))]
+const WITH_REDIS: &str =
+    r#"build it with the feature `redis`, which is on by default, or write "embedded:DIR""#;
 #[cfg(not(feature = "postgres"))]
 const WITH_POSTGRES: &str =
     r#"build it with the feature `postgres`, which is on by default, or write "embedded:DIR""#;
@@ -56,6 +65,12 @@ impl StoreChoice {
             Some(("postgres" | "postgresql", rest)) if rest.starts_with("//") => {
                 PostgresAddress::parse(text).map(Self::Postgres)
             }
+            #[cfg(feature = "redis")]
+            Some((scheme, rest))
+                if RedisAddress::SCHEMES.contains(&scheme) && rest.starts_with("//") =>
+            {
+                RedisAddress::parse(text).map(Self::Redis)
+            }
             _ => Err(missing(text)),
         }
     }
@@ -65,6 +80,8 @@ impl StoreChoice {
         match self {
             #[cfg(feature = "postgres")]
             Self::Postgres(address) => address.shown(),
+            #[cfg(feature = "redis")]
+            Self::Redis(address) => address.shown(),
             other => other.to_string(),
         }
     }
@@ -77,6 +94,8 @@ impl fmt::Display for StoreChoice {
             Self::Embedded(path) => write!(f, "embedded:{}", path.display()),
             #[cfg(feature = "postgres")]
             Self::Postgres(address) => address.fmt(f),
+            #[cfg(feature = "redis")]
+            Self::Redis(address) => address.fmt(f),
         }
     }
 }
@@ -156,6 +175,16 @@ mod tests {
         for text in ["memory:", "embedded:./semel-data", "embedded:/a@b"] {
             let store = StoreChoice::parse(text).unwrap();
             assert_eq!((store.to_string(), store.shown()), (text.to_owned(), text.to_owned()));
+        }
+    }
+
+    #[cfg(not(feature = "redis"))]
+    #[test]
+    fn without_the_feature_redis_is_refused_with_the_cure() {
+        for text in ["redis://h", "rediss+cluster://a,b", "unix:///run/redis.sock"] {
+            let (what, cure) = StoreChoice::parse(text).unwrap_err();
+            assert_eq!(what, "and this build has no Redis store");
+            assert!(cure.contains("feature `redis`"), "{cure}");
         }
     }
 

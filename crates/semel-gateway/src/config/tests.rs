@@ -6,6 +6,8 @@ mod pages;
 #[cfg(feature = "postgres")]
 mod postgres;
 mod properties;
+#[cfg(feature = "redis")]
+mod redis;
 mod settings;
 
 use super::{Config, Faults, Flags};

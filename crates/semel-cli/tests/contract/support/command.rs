@@ -3,7 +3,7 @@
 use std::process::{Command, Stdio};
 
 /// How a command ended, and what it said.
-#[cfg(feature = "postgres")]
+#[cfg(any(feature = "postgres", feature = "redis"))]
 #[derive(Debug)]
 pub(crate) struct Ended {
     pub(crate) code: Option<i32>,
@@ -26,7 +26,7 @@ pub(crate) fn semel(arguments: &[&str]) -> Command {
 
 // === impl Ended ===
 
-#[cfg(feature = "postgres")]
+#[cfg(any(feature = "postgres", feature = "redis"))]
 impl Ended {
     /// Runs a command to its end.
     pub(crate) fn of(command: &mut Command) -> Self {

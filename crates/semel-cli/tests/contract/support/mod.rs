@@ -9,6 +9,8 @@ mod gateway;
 mod message;
 mod metrics;
 mod mount;
+#[cfg(feature = "redis")]
+pub(crate) mod redis;
 mod setup;
 mod upstream;
 
@@ -17,7 +19,7 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 pub(crate) use call::{Answer, Call};
-#[cfg(feature = "postgres")]
+#[cfg(any(feature = "postgres", feature = "redis"))]
 pub(crate) use command::Ended;
 pub(crate) use command::semel;
 #[cfg(feature = "postgres")]

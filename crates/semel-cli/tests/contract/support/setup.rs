@@ -7,7 +7,7 @@ use std::sync::Arc;
 
 use tempfile::TempDir;
 
-#[cfg(feature = "postgres")]
+#[cfg(any(feature = "postgres", feature = "redis"))]
 use super::{Ended, semel};
 use super::{Gateway, Upstream};
 
@@ -38,6 +38,8 @@ impl Setup {
             Err(_) | Ok("embedded") => format!("embedded:{}", home.path().join("store").display()),
             #[cfg(feature = "postgres")]
             Ok("postgres") => super::Database::shared().url().to_owned(),
+            #[cfg(feature = "redis")]
+            Ok("redis") => super::redis::shared(),
             Ok(other) => panic!("SEMEL_CONTRACT_STORE is {other:?}, which no test knows"),
         };
         Self {
@@ -68,7 +70,7 @@ impl Setup {
     }
 
     /// Instead of its own store, that of others.
-    #[cfg(feature = "postgres")]
+    #[cfg(any(feature = "postgres", feature = "redis"))]
     pub(crate) fn on(mut self, url: &str) -> Self {
         url.clone_into(&mut self.store);
         self
@@ -115,7 +117,7 @@ impl Setup {
     }
 
     /// Starts a gateway that cannot start.
-    #[cfg(feature = "postgres")]
+    #[cfg(any(feature = "postgres", feature = "redis"))]
     pub(crate) fn refused(self) -> Ended {
         self.write();
         let file = self.file();

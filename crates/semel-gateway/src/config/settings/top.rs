@@ -31,8 +31,8 @@ pub(super) const SETTINGS: &[Setting] = &[
         "store",
         Kind::Store,
         "Where records are kept: embedded:DIR for one gateway, \
-         postgres://USER:PASSWORD@HOST:PORT/DATABASE for several that share them, or memory: for \
-         tests (lost when the process ends).",
+         postgres://USER:PASSWORD@HOST:PORT/DATABASE or redis://USER:PASSWORD@HOST:PORT for several \
+         that share them, or memory: for tests (lost when the process ends).",
     )
     .or(r#""embedded:./semel-data""#)
     .at_start(),
@@ -43,6 +43,20 @@ pub(super) const SETTINGS: &[Setting] = &[
          of the process.",
     )
     .or(r#""power""#)
+    .at_start(),
+    top(
+        "require_durable",
+        Kind::Switch,
+        "Is a store refused that may lose records: a Redis server that may evict or forget them, \
+         memory, or durability process? On Redis it is on if a route has the preset payments.",
+    )
+    .at_start(),
+    top(
+        "wait_replicas",
+        Kind::Integer { min: 0, max: 100 },
+        "How many replicas must have a record before it counts, Redis only.",
+    )
+    .or("0")
     .at_start(),
     top(
         "namespace",

@@ -140,7 +140,7 @@ SEMEL_WORKERS: `workers` is "many", which is not a whole number
     cure: write digits without quotes, such as 0
 
 --store: `store` is "memory", which is not a store
-    cure: write "embedded:DIR", "postgres://USER@HOST/DATABASE", or "memory:" for tests"#
+    cure: write "embedded:DIR", "postgres://USER@HOST/DATABASE", "redis://HOST", or "memory:" for tests"#
     );
 }
 

@@ -251,7 +251,7 @@ fn bad_values(kind: Kind) -> &'static [&'static str] {
             &[r#""localhost:1""#, r#"":8080""#, r#""127.0.0.1""#, "8080", r#""127.0.0.1:99999""#]
         }
         Kind::Upstream => &[r#""""#, r#""127.0.0.1:3000""#, r#""ftp://h""#, "3000"],
-        Kind::Store => &[r#""""#, r#""memory""#, r#""embedded:""#, r#""redis://h""#, "{}"],
+        Kind::Store => &[r#""""#, r#""memory""#, r#""embedded:""#, r#""redis:h""#, "{}"],
         Kind::Namespace => &[r#""""#, r#""a b""#, "1"],
         Kind::Host => &[r#""""#, r#""a b""#, r#""https://h""#],
         Kind::Path => &[r#""""#, "1", "[]"],

@@ -1,29 +1,23 @@
-//! PostgreSQL: shared with other gateways, on a machine of its own, and sometimes away.
+//! A store that is shared with other gateways, on a machine of its own, and sometimes away.
 
 use std::sync::Arc;
 use std::time::Duration;
 
-use semel_postgres::{OpenError, PostgresStore};
-use semel_store::{Clock, Guard, Guarded, ServerClock};
-
-use crate::config::PostgresAddress;
+use semel_store::{Clock, Guard, Guarded, ServerClock, Store};
 
 /// How long a verb may take. Three are patient with the server, and the inner one must give up
 /// first: the store (this) says most exactly what happened, the guard ([`DEADLINE`]) learns from it,
 /// and the engine (3 s, `semel_engine::Limits`) tells its caller. Were the engine the first, it would
 /// drop the call, nobody would have failed, and the breaker would never open.
-const VERB_TIMEOUT: Duration = Duration::from_secs(2);
+pub(super) const VERB_TIMEOUT: Duration = Duration::from_secs(2);
 const DEADLINE: Duration = Duration::from_millis(2_500);
 
-/// Opens the store with a guard, and a clock that follows the server's.
-pub(super) async fn open(
-    address: &PostgresAddress,
-) -> Result<(Arc<Guarded<PostgresStore>>, Arc<dyn Clock>), OpenError> {
-    let store = address.options().clone().verb_timeout(VERB_TIMEOUT).open().await?;
+/// Puts a guard around a store, and gives a clock that follows the server's.
+pub(super) fn guarded<S: Store>(store: S) -> (Arc<Guarded<S>>, Arc<dyn Clock>) {
     let guard = Guard { deadline: DEADLINE, ..Guard::default() };
     let store = Arc::new(Guarded::new(store, guard));
     let clock = ServerClock::follow(&store);
-    Ok((store, clock))
+    (store, clock)
 }
 
 #[cfg(test)]

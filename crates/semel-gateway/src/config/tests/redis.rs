@@ -1,0 +1,43 @@
+//! A store on Redis, and what it has to keep.
+
+use super::{complete, good, load, told};
+use crate::config::StoreChoice;
+
+#[test]
+fn every_kind_of_address_is_taken() {
+    for url in [
+        "redis://h",
+        "rediss://u:p@h:1/2",
+        "unix:///run/redis.sock",
+        "redis+sentinel://a,b/main",
+        "redis+cluster://a:1,b:2",
+    ] {
+        let config = good(&format!("store = {url:?}"));
+        assert!(matches!(&config.store, StoreChoice::Redis(_)), "{:?}", config.store);
+    }
+}
+
+#[test]
+fn a_password_is_not_told_with_a_fault() {
+    for value in ["redis://u:hunter2@h?pool_max=0", "redis://u:hunter2@h@h", "redis:u:hunter2@h"] {
+        let text = told(&load(&complete(&format!("store = {value:?}"))).expect_err(value));
+        assert!(!text.contains("hunter"), "{text}");
+    }
+}
+
+/// Money is not put on a server that forgets, unless somebody says so.
+#[test]
+fn payments_need_a_durable_store() {
+    let with = |lines: &str| good(&format!("store = \"redis://h\"\n{lines}")).require_durable;
+    assert!(!with(""));
+    assert!(with("require_durable = true"));
+    assert!(with("[policy]\npreset = \"payments\""));
+    assert!(with("[[route]]\nmatch = \"POST /charges\"\npreset = \"payments\""));
+    assert!(!with("require_durable = false\n[policy]\npreset = \"payments\""));
+}
+
+#[test]
+fn replicas_are_waited_for_on_redis_only() {
+    let config = good("store = \"redis://h\"\nwait_replicas = 2");
+    assert_eq!(config.wait_replicas, 2);
+}
