@@ -46,7 +46,10 @@ pub enum OpenError {
         what: String,
     },
     /// The server is a replica, or cannot write for another reason.
-    #[error("{server} cannot be written to: {what}")]
+    #[error(
+        "{server} cannot be written to: {what}; of a replica name the master, or its sentinels \
+         (redis+sentinel://HOST1,HOST2/NAME)"
+    )]
     ReadOnly {
         /// The address.
         server: String,

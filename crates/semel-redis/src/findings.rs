@@ -133,6 +133,10 @@ pub(crate) async fn look(topology: &Topology) -> Result<Vec<Finding>, OpenError>
     for server in topology.masters() {
         let facts = Facts::of(&server, topology.options().connect_timeout).await?;
         let name = server.endpoint().to_string();
+        // It would serve us for as long as it has all the slots.
+        if facts.is_of_a_cluster && !topology.is_cluster() {
+            return Err(OpenError::IsCluster { server: name });
+        }
         findings.extend(judge(&name, &facts, topology.options().wait_replicas));
     }
     Ok(findings)
@@ -185,6 +189,7 @@ mod tests {
             fsync: Some("always".to_owned()),
             loads_truncated: false,
             replicas: 0,
+            is_of_a_cluster: false,
             untold: None,
         }
     }

@@ -27,6 +27,7 @@ const MILLIS_MAX: u64 = 1_000_000_000_000_000;
 impl RedisStore {
     pub(crate) async fn open(options: Options) -> Result<Self, OpenError> {
         let topology = Arc::new(Topology::open(options).await?);
+        topology.check().await?;
         let store = Self { topology };
         let findings = store.findings().await?;
         if store.topology.options().require_durable {
@@ -35,7 +36,6 @@ impl RedisStore {
         for finding in findings {
             tracing::warn!(code = finding.code(), "{finding}");
         }
-        store.topology.check().await?;
         Ok(store)
     }
 

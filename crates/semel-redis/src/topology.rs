@@ -58,6 +58,10 @@ impl Topology {
         self.servers.options()
     }
 
+    pub(crate) fn is_cluster(&self) -> bool {
+        matches!(self.options().address.place, Place::Cluster { .. })
+    }
+
     /// All servers that have records.
     pub(crate) fn masters(&self) -> Vec<Arc<Server>> {
         match &*self.known() {

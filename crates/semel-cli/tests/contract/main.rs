@@ -4,7 +4,8 @@
 //! touches has a test here; their comments name the row, the trap or the invariant.
 //!
 //! The store is embedded, unless `SEMEL_CONTRACT_STORE` is `postgres` or `redis`: then most of it runs on
-//! such a server. What only a shared store can show is in `postgres` and `redis`, and always runs there.
+//! such a server. What only a shared store can show is in `shared`, `postgres` and `redis`, and
+//! always runs there.
 
 mod abandoned;
 mod admin;
@@ -26,6 +27,8 @@ mod outcomes;
 mod paths;
 #[cfg(feature = "postgres")]
 mod postgres;
+#[cfg(feature = "redis")]
+mod redis;
 mod refusals;
 mod reload;
 mod replays;
@@ -33,6 +36,8 @@ mod reply_sizes;
 mod retention;
 mod scopes;
 mod shadow;
+#[cfg(any(feature = "postgres", feature = "redis"))]
+mod shared;
 mod store_loss;
 mod streaming;
 mod support;

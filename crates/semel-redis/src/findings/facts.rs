@@ -11,6 +11,7 @@ use crate::server::Server;
 
 /// What matters of a server's settings.
 #[derive(Clone, Debug, PartialEq, Eq)]
+#[expect(clippy::struct_excessive_bools, reason = "facts that are independent of each other")]
 pub(crate) struct Facts {
     /// In bytes; zero if there is no limit.
     pub(crate) maxmemory: u64,
@@ -22,6 +23,7 @@ pub(crate) struct Facts {
     pub(crate) loads_truncated: bool,
     /// One of which may take its place.
     pub(crate) replicas: u32,
+    pub(crate) is_of_a_cluster: bool,
     /// Why not all of this is known.
     pub(crate) untold: Option<String>,
 }
@@ -36,7 +38,7 @@ impl Facts {
     pub(crate) async fn of(server: &Server, limit: Duration) -> Result<Self, OpenError> {
         let connection = server.connection().await?;
         let mut info = redis::cmd("INFO");
-        info.arg(&["server", "memory", "persistence", "replication"]);
+        info.arg(&["server", "memory", "persistence", "replication", "cluster"]);
         let mut config = redis::cmd("CONFIG");
         config.arg("GET").arg(&["appendfsync", "aof-load-truncated", "save"]);
         let asked = async {
@@ -71,6 +73,7 @@ impl Facts {
             fsync: config.get("appendfsync").cloned(),
             loads_truncated: config.get("aof-load-truncated").is_some_and(|value| value == "yes"),
             replicas: told("connected_slaves").parse().unwrap_or_default(),
+            is_of_a_cluster: told("cluster_enabled") == "1",
             untold,
         }
     }
@@ -115,6 +118,7 @@ mod tests {
             fsync: Some("everysec".to_owned()),
             loads_truncated: true,
             replicas: 2,
+            is_of_a_cluster: false,
             untold: None,
         };
         assert_eq!(facts, expected);

@@ -1,10 +1,11 @@
 //! A store on a real PostgreSQL server.
 
+use std::any::Any;
 use std::sync::atomic::{AtomicU32, Ordering};
 
 use semel_testserver::Postgres;
 
-use super::{Ended, semel};
+use super::{Ended, Server, semel};
 
 /// A schema of its own in the database of a server, made by `semel migrate`.
 pub(crate) struct Database {
@@ -53,5 +54,52 @@ impl Database {
     fn migrate(&self) {
         let ended = self.run_migrate(&[]);
         assert_eq!(ended.code, Some(0), "{ended:?}");
+    }
+}
+
+impl Server for Postgres {
+    const KIND: &str = "postgres";
+
+    fn start() -> Self {
+        Self::start().expect("a server")
+    }
+
+    fn store(&self) -> String {
+        Database::on(self).url
+    }
+
+    fn shared_store() -> String {
+        Database::shared().url
+    }
+
+    fn shifted_store(by: i64) -> (Box<dyn Any>, String) {
+        let database = Database::shared();
+        let schema = database.schema();
+        let sql = format!(
+            "CREATE OR REPLACE FUNCTION {schema}.now_ms() RETURNS bigint LANGUAGE sql VOLATILE AS
+             'SELECT floor(extract(epoch FROM clock_timestamp()) * 1000)::bigint + ({by})'"
+        );
+        Self::shared().psql(&sql).expect("another clock");
+        (Box::new(()), database.url)
+    }
+
+    fn kill(&self) {
+        self.kill().expect("a server to kill");
+    }
+
+    fn stop(&self) {
+        self.stop_fast().expect("a server to stop");
+    }
+
+    fn start_again(&self) {
+        self.start_again().expect("a server");
+    }
+
+    fn pause(&self) {
+        self.pause().expect("a server to freeze");
+    }
+
+    fn resume(&self) {
+        self.resume().expect("a frozen server");
     }
 }

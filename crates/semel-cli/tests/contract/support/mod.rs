@@ -11,6 +11,8 @@ mod metrics;
 mod mount;
 #[cfg(feature = "redis")]
 pub(crate) mod redis;
+#[cfg(any(feature = "postgres", feature = "redis"))]
+mod server;
 mod setup;
 mod upstream;
 
@@ -28,6 +30,8 @@ pub(crate) use gate::Gate;
 pub(crate) use gateway::Gateway;
 pub(crate) use metrics::Metrics;
 pub(crate) use mount::Mount;
+#[cfg(any(feature = "postgres", feature = "redis"))]
+pub(crate) use server::Server;
 pub(crate) use setup::Setup;
 pub(crate) use upstream::{Reply, Seen, Upstream};
 

@@ -39,7 +39,7 @@ impl Setup {
             #[cfg(feature = "postgres")]
             Ok("postgres") => super::Database::shared().url().to_owned(),
             #[cfg(feature = "redis")]
-            Ok("redis") => super::redis::shared(),
+            Ok("redis") => <semel_testserver::Redis as super::Server>::shared_store(),
             Ok(other) => panic!("SEMEL_CONTRACT_STORE is {other:?}, which no test knows"),
         };
         Self {

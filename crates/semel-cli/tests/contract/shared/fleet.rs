@@ -1,25 +1,32 @@
-//! Two gateways, one database: to clients they are one.
+//! Two gateways, one store: to clients they are one.
 
 use std::collections::BTreeSet;
 
-use crate::support::{
-    Answer, Call, Database, Gateway, Reply, Setup, Upstream, at_once, eventually,
-};
+use super::on_each_server;
+use crate::support::{Answer, Call, Gateway, Reply, Server, Setup, Upstream, at_once, eventually};
+
+on_each_server!(
+    what_one_executed_the_other_replays,
+    another_request_under_the_key_of_the_other_is_a_mismatch,
+    while_one_executes_the_other_is_told_so,
+    who_waits_at_one_gets_what_the_other_executed,
+    of_fifty_at_once_through_both_one_executes_and_all_get_its_answer,
+    what_one_released_the_other_executes,
+);
 
 /// Two gateways before the same upstream, with the same policy.
-fn pair(upstream: &Upstream, policy: &str) -> [Gateway; 2] {
-    let database = Database::shared();
-    [(); 2].map(|()| Setup::before(upstream).on(database.url()).policy(policy).start())
+fn pair<S: Server>(upstream: &Upstream, policy: &str) -> [Gateway; 2] {
+    let store = S::shared_store();
+    [(); 2].map(|()| Setup::before(upstream).on(&store).policy(policy).start())
 }
 
 /// I4: the other one replays status, headers and bytes.
-#[test]
-fn what_one_executed_the_other_replays() {
+fn what_one_executed_the_other_replays<S: Server>() {
     let upstream = Upstream::with(|_| {
         let bytes: Vec<u8> = (0..=255).cycle().take(100_000).collect();
         Reply::new(201, bytes).field("X-Made", "once").field("Link", "<a>").field("Link", "<b>")
     });
-    let [one, other] = pair(&upstream, "");
+    let [one, other] = pair::<S>(&upstream, "");
     let first = Call::charge("k").send(&one);
     assert_eq!((first.status, first.is_replay()), (201, false));
     for gateway in [&other, &one, &other] {
@@ -36,10 +43,9 @@ fn what_one_executed_the_other_replays() {
 }
 
 /// I8, trap 9: settled or in flight elsewhere.
-#[test]
-fn another_request_under_the_key_of_the_other_is_a_mismatch() {
+fn another_request_under_the_key_of_the_other_is_a_mismatch<S: Server>() {
     let (gate, upstream) = Upstream::gated(|_| Reply::created("{}"));
-    let [one, other] = pair(&upstream, "");
+    let [one, other] = pair::<S>(&upstream, "");
     let running = Call::charge("k").begin(&one);
     gate.wait_for(1);
     let different = Call::charge("k").json(r#"{"amount":999}"#);
@@ -51,14 +57,13 @@ fn another_request_under_the_key_of_the_other_is_a_mismatch() {
 }
 
 /// I1: also for longer than a lease, since the one that works renews it.
-#[test]
-fn while_one_executes_the_other_is_told_so() {
+fn while_one_executes_the_other_is_told_so<S: Server>() {
     let (gate, upstream) = Upstream::gated(|_| Reply::created("{}"));
-    let [one, other] = pair(&upstream, "lease = \"500ms\"");
+    let [one, other] = pair::<S>(&upstream, "lease = \"500ms\"");
     let running = Call::charge("k").begin(&one);
     gate.wait_for(1);
     eventually("three renewals", || {
-        let labels = [("verb", "renew"), ("store", "postgres")];
+        let labels = [("verb", "renew"), ("store", S::KIND)];
         let renewals = one.metrics().find("semel_store_verb_seconds_count", &labels);
         let answer = Call::charge("k").send(&other);
         answer.assert_problem(409, "request_in_progress", true);
@@ -71,10 +76,9 @@ fn while_one_executes_the_other_is_told_so() {
     assert_eq!(upstream.fences("k"), [1]);
 }
 
-#[test]
-fn who_waits_at_one_gets_what_the_other_executed() {
+fn who_waits_at_one_gets_what_the_other_executed<S: Server>() {
     let (gate, upstream) = Upstream::gated(|_| Reply::created("{}"));
-    let [one, other] = pair(&upstream, "in_flight = \"wait\"\nwait_timeout = \"1m\"");
+    let [one, other] = pair::<S>(&upstream, "in_flight = \"wait\"\nwait_timeout = \"1m\"");
     let running = Call::charge("k").begin(&one);
     gate.wait_for(1);
     let waiting = Call::charge("k").begin(&other);
@@ -89,10 +93,9 @@ fn who_waits_at_one_gets_what_the_other_executed() {
 }
 
 /// Trap 2: claims that race, through both, again and again.
-#[test]
-fn of_fifty_at_once_through_both_one_executes_and_all_get_its_answer() {
+fn of_fifty_at_once_through_both_one_executes_and_all_get_its_answer<S: Server>() {
     let upstream = Upstream::start();
-    let gateways = pair(&upstream, "in_flight = \"wait\"\nwait_timeout = \"1m\"");
+    let gateways = pair::<S>(&upstream, "in_flight = \"wait\"\nwait_timeout = \"1m\"");
     for round in 0..5 {
         let key = format!("k-{round}");
         let answers = at_once(50, |number| Call::charge(&key).send(&gateways[number % 2]));
@@ -105,13 +108,12 @@ fn of_fifty_at_once_through_both_one_executes_and_all_get_its_answer() {
 }
 
 /// "Connection refused releases": the other one may execute.
-#[test]
-fn what_one_released_the_other_executes() {
+fn what_one_released_the_other_executes<S: Server>() {
     let upstream = Upstream::with(|seen| match seen.execution {
         1 => Reply::new(503, "later"),
         _ => Reply::created("{}"),
     });
-    let [one, other] = pair(&upstream, "");
+    let [one, other] = pair::<S>(&upstream, "");
     assert_eq!(Call::charge("k").send(&one).status, 503);
     let second = Call::charge("k").send(&other);
     assert_eq!((second.status, second.is_replay()), (201, false));

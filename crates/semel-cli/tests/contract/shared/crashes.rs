@@ -1,15 +1,20 @@
 //! "What a crash means" (DESIGN.md, section 3) for a fleet: one dies, another takes over.
 
-use semel_testserver::Postgres;
+use super::on_each_server;
+use crate::support::{Call, Gateway, Server, Setup, Upstream, eventually};
 
-use crate::support::{Call, Database, Gateway, Setup, Upstream, eventually};
+on_each_server!(
+    after_the_lease_of_the_dead_the_other_executes_again,
+    after_the_lease_of_the_dead_the_other_holds,
+    an_answer_that_was_seen_survives_the_death_of_the_server,
+);
 
 /// One of two gateways is killed while its upstream works; what the other answers when the lease has
 /// run out is for the caller to see.
-fn killed_in_mid_execution(policy: &str) -> (Upstream, Gateway) {
+fn killed_in_mid_execution<S: Server>(policy: &str) -> (Upstream, Gateway) {
     let (gate, upstream) = Upstream::first_gated();
-    let database = Database::shared();
-    let start = || Setup::before(&upstream).on(database.url()).policy(policy).start();
+    let store = S::shared_store();
+    let start = || Setup::before(&upstream).on(&store).policy(policy).start();
     let (one, other) = (start(), start());
     let first = Call::charge("k").begin(&one);
     gate.wait_for(1);
@@ -21,9 +26,9 @@ fn killed_in_mid_execution(policy: &str) -> (Upstream, Gateway) {
 }
 
 /// Row "after claim, before or during execution", reexecute.
-#[test]
-fn after_the_lease_of_the_dead_the_other_executes_again() {
-    let (upstream, other) = killed_in_mid_execution("lease = \"2s\"\non_abandoned = \"reexecute\"");
+fn after_the_lease_of_the_dead_the_other_executes_again<S: Server>() {
+    let (upstream, other) =
+        killed_in_mid_execution::<S>("lease = \"2s\"\non_abandoned = \"reexecute\"");
     let answer = eventually("the lease of the dead runs out", || {
         let answer = Call::charge("k").send(&other);
         (answer.status != 409).then_some(answer)
@@ -33,9 +38,8 @@ fn after_the_lease_of_the_dead_the_other_executes_again() {
 }
 
 /// Row "after claim, before or during execution", hold.
-#[test]
-fn after_the_lease_of_the_dead_the_other_holds() {
-    let (upstream, other) = killed_in_mid_execution("lease = \"2s\"\non_abandoned = \"hold\"");
+fn after_the_lease_of_the_dead_the_other_holds<S: Server>() {
+    let (upstream, other) = killed_in_mid_execution::<S>("lease = \"2s\"\non_abandoned = \"hold\"");
     eventually("the lease of the dead runs out", || {
         let answer = Call::charge("k").send(&other);
         (answer.code().as_deref() == Some("outcome_unknown")).then_some(())
@@ -45,13 +49,11 @@ fn after_the_lease_of_the_dead_the_other_holds() {
 }
 
 /// I6: what a client has seen is durable, however soon the server dies.
-#[test]
-fn an_answer_that_was_seen_survives_the_death_of_the_server() {
-    let server = Postgres::start().expect("a server");
-    let database = Database::on(&server);
+fn an_answer_that_was_seen_survives_the_death_of_the_server<S: Server>() {
+    let server = S::start();
     let upstream = Upstream::start();
     // Without a memory of its own, so that only the server can know.
-    let setup = Setup::before(&upstream).on(database.url()).limits("cache_bytes = 0");
+    let setup = Setup::before(&upstream).on(&server.store()).limits("cache_bytes = 0");
     let gateway = setup.start();
     let mut seen = Vec::new();
     for round in 0..3 {
@@ -63,8 +65,8 @@ fn an_answer_that_was_seen_survives_the_death_of_the_server() {
             });
             seen.push((call, answer));
         }
-        server.kill().expect("a server to kill");
-        server.start_again().expect("a server");
+        server.kill();
+        server.start_again();
     }
     for (call, first) in seen {
         let replay = eventually("the server is back", || {

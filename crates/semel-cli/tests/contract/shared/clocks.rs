@@ -1,30 +1,21 @@
 //! Trap 18: whatever a node's clock shows, the store's counts.
 
-use semel_testserver::Postgres;
+use super::on_each_server;
+use crate::support::{Call, Reply, Server, Setup, Upstream, eventually};
 
-use crate::support::{Call, Database, Reply, Setup, Upstream, eventually};
-
-/// A database whose clock differs from ours by so many milliseconds.
-fn shifted(by: i64) -> Database {
-    let database = Database::shared();
-    let schema = database.schema();
-    let sql = format!(
-        "CREATE OR REPLACE FUNCTION {schema}.now_ms() RETURNS bigint LANGUAGE sql VOLATILE AS
-         'SELECT floor(extract(epoch FROM clock_timestamp()) * 1000)::bigint + ({by})'"
-    );
-    Postgres::shared().psql(&sql).expect("another clock");
-    database
-}
+on_each_server!(
+    a_record_is_not_replayed_past_its_expiry_by_a_node_that_is_an_hour_behind,
+    a_record_is_replayed_by_a_node_that_is_an_hour_ahead,
+);
 
 const HOUR_MS: i64 = 3_600_000;
 const SHORT: &str = "lease = \"500ms\"\nupstream_timeout = \"1s\"\nttl = \"3s\"";
 
 /// By the node's own clock the copy would be good for another hour.
-#[test]
-fn a_record_is_not_replayed_past_its_expiry_by_a_node_that_is_an_hour_behind() {
-    let database = shifted(HOUR_MS);
+fn a_record_is_not_replayed_past_its_expiry_by_a_node_that_is_an_hour_behind<S: Server>() {
+    let (_kept, store) = S::shifted_store(HOUR_MS);
     let upstream = Upstream::start();
-    let gateway = Setup::before(&upstream).on(database.url()).policy(SHORT).start();
+    let gateway = Setup::before(&upstream).on(&store).policy(SHORT).start();
     assert_eq!(Call::charge("k").send(&gateway).status, 201);
     assert!(Call::charge("k").send(&gateway).is_replay());
     eventually("the record expires", || {
@@ -34,13 +25,12 @@ fn a_record_is_not_replayed_past_its_expiry_by_a_node_that_is_an_hour_behind() {
 }
 
 /// By the node's own clock everything would have expired long ago.
-#[test]
-fn a_record_is_replayed_by_a_node_that_is_an_hour_ahead() {
-    let database = shifted(-HOUR_MS);
+fn a_record_is_replayed_by_a_node_that_is_an_hour_ahead<S: Server>() {
+    let (_kept, store) = S::shifted_store(-HOUR_MS);
     let (gate, upstream) = Upstream::gated(|_| Reply::created("{}"));
     let start = || {
         let policy = "upstream_timeout = \"1m\"\nttl = \"5m\"";
-        Setup::before(&upstream).on(database.url()).policy(policy).start()
+        Setup::before(&upstream).on(&store).policy(policy).start()
     };
     let (one, other) = (start(), start());
     let first = Call::charge("k").begin(&one);

@@ -1,0 +1,3 @@
+//! Gateways on Redis: what is said at the start, and what a failover means.
+
+mod start;
