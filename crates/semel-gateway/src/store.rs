@@ -38,8 +38,8 @@ pub(crate) async fn open(config: &Config) -> Result<Arc<dyn Store>, StartError> 
         #[cfg(feature = "redis")]
         StoreChoice::Redis(address) => {
             let mut options = address.options().clone().verb_timeout(shared::VERB_TIMEOUT);
-            if config.wait_replicas > 0 {
-                options = options.wait_replicas(config.wait_replicas);
+            if let Some(replicas) = config.wait_replicas {
+                options = options.wait_replicas(replicas);
             }
             let store = options.require_durable(config.require_durable).open().await?;
             let (store, clock) = shared::guarded(store);

@@ -1,15 +1,15 @@
 -- Asks for the right to execute.
 --
--- ARGV: fingerprint, owner, lease in ms, retention in ms,
---       on_abandoned (0 execute again, 1 fail, 2 hold), whether to confirm (1) for a WAIT
+-- ARGV: whether to confirm, fingerprint, owner, lease in ms, retention in ms,
+--       on_abandoned (0 execute again, 1 fail, 2 hold)
 -- Answers: 0 execute, with fence, until, expires
 --          1 replay, with the record
 --          2 in flight, with until
 --          3 mismatch
 --          4 unknown
 
-local fingerprint, owner, on_abandoned = ARGV[1], ARGV[2], ARGV[5]
-local lease, ttl = tonumber(ARGV[3]), tonumber(ARGV[4])
+local fingerprint, owner, on_abandoned = ARGV[2], ARGV[3], ARGV[6]
+local lease, ttl = tonumber(ARGV[4]), tonumber(ARGV[5])
 local now = now_ms()
 local seen = look(now)
 
@@ -33,8 +33,7 @@ if seen.fingerprint ~= fingerprint then
 end
 
 if seen.state >= COMPLETED then
-  confirm(seen, ARGV[6])
-  return { 1, whole() }
+  return with_record(seen)
 elseif seen.state == HELD then
   return { 4 }
 elseif seen.state == LEASED and seen.owner == owner then

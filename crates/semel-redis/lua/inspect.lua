@@ -1,3 +1,10 @@
--- Looks at the record: the whole of it, or nothing if there is none or none that has not expired.
+-- Looks at the record.
+--
+-- ARGV: whether to confirm
+-- Answers: 1 with all of it; 3 if there is none, or none that has not expired
 
-return look(now_ms()) and whole()
+local seen = look(now_ms())
+if not seen then
+  return { 3 }
+end
+return with_record(seen)

@@ -63,34 +63,45 @@ local function moment(ms)
   return string.format('%.0f', ms)
 end
 
-local function write(record, settled)
+local function write(record, outcome)
   local head = struct.pack(HEAD, VERSION, record.state, record.fence, record.created,
     record.expires, record.until_, record.owner, record.fingerprint)
-  redis.call('SET', KEYS[1], head .. (settled or ''), 'PXAT', moment(record.expires))
+  redis.call('SET', KEYS[1], head .. (outcome or ''), 'PXAT', moment(record.expires))
 end
 
--- Writes what is there once more, so that a WAIT behind this script has something to wait for: the
--- answer rests on a record that the replicas may not have yet.
-local function confirm(record, wanted)
-  if wanted == '1' then
+-- Must replicas be waited for behind this script? Then it has to write something, or there is nothing
+-- to wait for: the answer rests on a record that they may not have yet.
+local confirm = ARGV[1] == '1'
+
+local function touch(record)
+  if confirm then
     redis.call('PEXPIREAT', KEYS[1], moment(record.expires))
   end
 end
 
--- Tells whoever waits for this record, on any node, that it is worth a look.
-local function tell(state)
-  redis.call('SPUBLISH', KEYS[1], state)
+-- The answer that there is this record, with all of it. Read before it is touched, which may be its
+-- last moment.
+local function with_record(record)
+  local value = whole()
+  touch(record)
+  return { 1, value }
 end
 
--- Why the holder of a lease may not write: nil if it may. ARGV begins with the lease: fingerprint,
+-- Tells whoever waits for this record, on any node, that it is worth a look. Who may not be told has to
+-- look by itself: the record is written already.
+local function tell(state)
+  redis.pcall('SPUBLISH', KEYS[1], state)
+end
+
+-- Why the holder of a lease may not write: nil if it may. Behind the first ARGV is the lease: fingerprint,
 -- owner, fence. Verdicts: 1 settled, with the record; 2 superseded; 3 gone.
 local function refusal(seen)
-  if not seen or seen.fingerprint ~= ARGV[1] then
+  if not seen or seen.fingerprint ~= ARGV[2] then
     return { 3 }
-  elseif seen.owner == ARGV[2] and seen.fence == tonumber(ARGV[3]) then
+  elseif seen.owner == ARGV[3] and seen.fence == tonumber(ARGV[4]) then
     return nil
   elseif seen.state >= COMPLETED then
-    return { 1, whole() }
+    return with_record(seen)
   end
   return { 2 }
 end

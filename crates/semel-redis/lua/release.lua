@@ -1,6 +1,6 @@
 -- Hands a lease back, as released (2) or held (1).
 --
--- ARGV: fingerprint, owner, fence, state, whether to confirm (1) for a WAIT
+-- ARGV: whether to confirm, fingerprint, owner, fence, state
 -- Answers: 0 done, now or by an earlier try; else a refusal
 
 local seen = look(now_ms())
@@ -9,16 +9,16 @@ if refused then
   return refused
 end
 
-local state = tonumber(ARGV[4])
+local state = tonumber(ARGV[5])
 if seen.state == LEASED then
   seen.state = state
   write(seen)
   tell(state)
   return { 0 }
 elseif seen.state == state then
-  confirm(seen, ARGV[5])
+  touch(seen)
   return { 0 }
 elseif seen.state >= COMPLETED then
-  return { 1, whole() }
+  return with_record(seen)
 end
 return { 2 }

@@ -1,6 +1,6 @@
 -- Extends a lease.
 --
--- ARGV: fingerprint, owner, fence, lease in ms
+-- ARGV: whether to confirm, fingerprint, owner, fence, lease in ms
 -- Answers: 0 done, with until, expires; else a refusal
 
 local now = now_ms()
@@ -9,13 +9,13 @@ local refused = refusal(seen)
 if refused then
   return refused
 elseif seen.state >= COMPLETED then
-  return { 1, whole() }
+  return with_record(seen)
 elseif seen.state ~= LEASED then
   return { 2 }
 end
 
 -- Never shorter than its holder knows it to be, and the record outlives it (I1).
-seen.until_ = math.max(now + tonumber(ARGV[4]), seen.until_)
+seen.until_ = math.max(now + tonumber(ARGV[5]), seen.until_)
 seen.expires = math.max(seen.expires, seen.until_)
 write(seen)
 return { 0, seen.until_, seen.expires }

@@ -1,6 +1,6 @@
 -- Records the outcome.
 --
--- ARGV: fingerprint, owner, fence, state, what is settled, whether to confirm (1) for a WAIT
+-- ARGV: whether to confirm, fingerprint, owner, fence, state, what is settled
 -- Answers: 0 done, now or by an earlier try; else a refusal
 
 local seen = look(now_ms())
@@ -9,16 +9,16 @@ if refused then
   return refused
 end
 
-local state, settled = tonumber(ARGV[4]), ARGV[5]
+local state, outcome = tonumber(ARGV[5]), ARGV[6]
 if seen.state == LEASED or seen.state == HELD then
   seen.state = state
-  write(seen, settled)
+  write(seen, outcome)
   tell(state)
   return { 0 }
 elseif seen.state == RELEASED then
   return { 2 }
-elseif seen.state == state and redis.call('GETRANGE', KEYS[1], HEAD_LEN, -1) == settled then
-  confirm(seen, ARGV[6])
+elseif seen.state == state and redis.call('GETRANGE', KEYS[1], HEAD_LEN, -1) == outcome then
+  touch(seen)
   return { 0 }
 end
-return { 1, whole() }
+return with_record(seen)

@@ -2,7 +2,7 @@
 
 use bytes::Bytes;
 use redis::Value;
-use semel_core::{Attempt, Claim, Fence, Lease, Refusal, Timestamp};
+use semel_core::{Attempt, Claim, Fence, Lease, Record, Refusal, Timestamp};
 use semel_store::Renewed;
 
 use crate::value::{self, Damage};
@@ -74,6 +74,15 @@ impl Answer {
             3 => Some(Refusal::Gone),
             _ => return Err(ODD),
         })
+    }
+
+    /// The record that was looked for.
+    pub(crate) fn found(self) -> Result<Option<Record>, Damage> {
+        match self.verdict {
+            1 => value::decode(self.record()?).map(Some),
+            3 => Ok(None),
+            _ => Err(ODD),
+        }
     }
 
     fn numbers<const N: usize>(&self) -> Result<[u64; N], Damage> {

@@ -7,6 +7,7 @@ use redis::{
     AsyncConnectionConfig, Cmd, ErrorKind, Pipeline, ProtocolVersion, RedisConnectionInfo,
     RedisError, ServerErrorKind, Value,
 };
+use rustix::net::sockopt;
 use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::net::{TcpStream, UnixStream};
 use tokio::task::AbortHandle;
@@ -33,13 +34,6 @@ pub(crate) struct Dial {
     pub(crate) limit: Duration,
 }
 
-/// How many replicas must have a write, and how long they are waited for.
-#[derive(Clone, Copy, Debug)]
-pub(crate) struct Wait {
-    pub(crate) replicas: u32,
-    pub(crate) limit: Duration,
-}
-
 /// Where the bytes go.
 trait Wire: AsyncRead + AsyncWrite + Unpin + Send + 'static {}
 
@@ -47,6 +41,7 @@ impl<T: AsyncRead + AsyncWrite + Unpin + Send + 'static> Wire for T {}
 
 /// How many verbs may wait to be sent on one connection before the next has to wait (I10).
 const QUEUE: usize = 1_024;
+const KEEPALIVE: Duration = Duration::from_secs(15);
 
 // === impl Dial ===
 
@@ -58,8 +53,7 @@ impl Dial {
                 Endpoint::Tcp { host, port } => {
                     let stream = TcpStream::connect((host.as_str(), *port)).await;
                     let stream = stream.map_err(|error| OpenError::io(to, &error))?;
-                    // Many small questions, each waited for.
-                    stream.set_nodelay(true).map_err(|error| OpenError::io(to, &error))?;
+                    prepare(&stream).map_err(|error| OpenError::io(to, &error))?;
                     self.greet(to, stream).await
                 }
                 Endpoint::Unix(path) => {
@@ -100,6 +94,16 @@ impl Dial {
     }
 }
 
+/// Many small questions, each waited for; and long silences, in which somebody between us and the server
+/// may forget the connection.
+fn prepare(stream: &TcpStream) -> std::io::Result<()> {
+    stream.set_nodelay(true)?;
+    sockopt::set_socket_keepalive(stream, true)?;
+    sockopt::set_tcp_keepidle(stream, KEEPALIVE)?;
+    sockopt::set_tcp_keepintvl(stream, KEEPALIVE)?;
+    Ok(())
+}
+
 // === impl Connection ===
 
 impl Connection {
@@ -111,7 +115,7 @@ impl Connection {
         self.wire.clone().send_packed_command(command).await
     }
 
-    /// Asks several questions at once. The first that is refused is the answer to all.
+    /// Asks several questions at once. Each answer may be an error.
     pub(crate) async fn ask_all(&self, commands: &Pipeline) -> Result<Vec<Value>, RedisError> {
         let count = commands.len();
         self.wire.clone().send_packed_commands(commands, 0, count).await
@@ -134,21 +138,13 @@ impl Connection {
         .map_err(Failure::of)
     }
 
-    /// The same, and then waits until so many replicas have all that was written before on this
-    /// connection. Nobody else may use it meanwhile: they would wait as well.
-    pub(crate) async fn call_and_wait(
-        &self,
-        call: &Call<'_>,
-        asking: bool,
-        wait: Wait,
-    ) -> Result<(Value, u32), Failure> {
-        match self.send_and_wait(call.by_hash(), asking, wait).await {
-            Err(error) if is_unknown_script(&error) => {
-                self.send_and_wait(call.by_text(), asking, wait).await
-            }
-            answer => answer,
-        }
-        .map_err(Failure::of)
+    /// How many replicas have all that was written before on this connection, or at least so many. Nobody
+    /// else may use it meanwhile: they would wait as well.
+    pub(crate) async fn wait(&self, replicas: u32, limit: Duration) -> Result<u32, RedisError> {
+        let millis = u64::try_from(limit.as_millis()).unwrap_or(u64::MAX).max(1);
+        let mut wait = redis::cmd("WAIT");
+        wait.arg(replicas).arg(millis);
+        Ok(redis::from_redis_value(self.ask(&wait).await?.extract_error()?)?)
     }
 
     async fn send(&self, call: Cmd, asking: bool) -> Result<Value, RedisError> {
@@ -157,34 +153,9 @@ impl Connection {
         }
         let mut commands = redis::pipe();
         commands.cmd("ASKING").add_command(call);
-        let [_, answer] = self.ask_some(&commands).await?;
-        answer.extract_error()
-    }
-
-    async fn send_and_wait(
-        &self,
-        call: Cmd,
-        asking: bool,
-        wait: Wait,
-    ) -> Result<(Value, u32), RedisError> {
-        let millis = u64::try_from(wait.limit.as_millis()).unwrap_or(u64::MAX).max(1);
-        let mut commands = redis::pipe();
-        // Of no use to a server that has the key, and of no harm.
-        commands.cmd(if asking { "ASKING" } else { "PING" });
-        commands.add_command(call).cmd("WAIT").arg(wait.replicas).arg(millis);
-        let [_, answer, have] = self.ask_some(&commands).await?;
-        let answer = answer.extract_error()?;
-        Ok((answer, redis::from_redis_value(have.extract_error()?)?))
-    }
-
-    /// Asks so many questions at once.
-    async fn ask_some<const N: usize>(
-        &self,
-        commands: &Pipeline,
-    ) -> Result<[Value; N], RedisError> {
-        let answers = self.ask_all(commands).await?;
-        let answers = <[Value; N]>::try_from(answers);
-        answers.map_err(|_| RedisError::from((ErrorKind::Parse, "not an answer to each question")))
+        // One message: nobody gets in between.
+        let last = self.ask_all(&commands).await?.pop();
+        last.unwrap_or(Value::Nil).extract_error()
     }
 }
 

@@ -37,13 +37,23 @@ pub enum OpenError {
     #[error(
         "{server}: {what}; let its administrator run: ACL SETUSER USER ~PREFIX* &PREFIX* +evalsha +eval \
          +script|load +time +get +getrange +set +pexpireat +spublish +ssubscribe +sunsubscribe +wait \
-         +ping +info +config|get +cluster|slots +role"
+         +info +config|get +cluster|slots +asking +select"
     )]
     Forbidden {
         /// The address.
         server: String,
         /// What the server said.
         what: String,
+    },
+    /// Too many verbs wait for replicas.
+    #[error(
+        "{server}: {max} verbs wait for replicas already, and this is the limit; are the replicas up?"
+    )]
+    Busy {
+        /// The address.
+        server: String,
+        /// How many.
+        max: usize,
     },
     /// The server is a replica, or cannot write for another reason.
     #[error(
@@ -163,6 +173,7 @@ impl From<OpenError> for StoreError {
             | OpenError::NotDurable { .. } => Self::Misconfigured { what },
             // A server that restarts, or a handshake that was broken off, may look like these.
             OpenError::Unreachable { .. }
+            | OpenError::Busy { .. }
             | OpenError::Refused { .. }
             | OpenError::ReadOnly { .. }
             | OpenError::NoMaster { .. }
@@ -185,6 +196,8 @@ pub(crate) enum Failure {
     Refused(RedisError),
     /// It took effect, but too few replicas are known to have it.
     FewReplicas { have: u32 },
+    /// It took effect, but nobody says who has it.
+    Unconfirmed(RedisError),
 }
 
 // === impl Failure ===
@@ -200,7 +213,9 @@ impl Failure {
 
     pub(crate) fn maybe_applied(&self) -> bool {
         match self {
-            Self::Broken(_) | Self::Silent | Self::FewReplicas { .. } => true,
+            Self::Broken(_) | Self::Silent | Self::FewReplicas { .. } | Self::Unconfirmed(_) => {
+                true
+            }
             Self::Unasked(_) | Self::Refused(_) => false,
         }
     }
@@ -208,7 +223,8 @@ impl Failure {
     /// May another server be in charge by now?
     pub(crate) fn is_out_of_place(&self) -> bool {
         match self {
-            Self::Unasked(_) | Self::Broken(_) | Self::Silent => true,
+            // One that is made a replica answers nobody who waits.
+            Self::Unasked(_) | Self::Broken(_) | Self::Silent | Self::Unconfirmed(_) => true,
             Self::Refused(error) => matches!(
                 error.kind(),
                 ErrorKind::Server(
@@ -242,7 +258,7 @@ impl Failed {
         let silent = |what: String| OpenError::Unreachable { server: server.clone(), what };
         match failure {
             Failure::Unasked(error) => error,
-            Failure::Broken(error) => silent(error.to_string()),
+            Failure::Broken(error) | Failure::Unconfirmed(error) => silent(error.to_string()),
             Failure::Silent => silent("no answer".to_owned()),
             Failure::Refused(error) => OpenError::answered(server, &error),
             Failure::FewReplicas { have } => silent(format!("it has {have} replicas")),
@@ -260,7 +276,11 @@ impl Failed {
             Failure::Silent => {
                 StoreError::deadline(&format!("{verb} at {server}"), options.verb_timeout)
             }
-            Failure::Refused(error) => refused(verb, &server, error),
+            Failure::Refused(error) => refused(verb, &server, error, options),
+            Failure::Unconfirmed(error) => StoreError::TimedOut {
+                what: format!("{verb}: {server} does not say which replicas have it: {error}"),
+                source: Some(Box::new(error)),
+            },
             Failure::FewReplicas { have } => StoreError::TimedOut {
                 what: format!(
                     "{verb}: {have} of {} replicas of {server} are known to have it",
@@ -273,7 +293,7 @@ impl Failed {
 }
 
 /// What a server's refusal means. It has changed nothing.
-fn refused(verb: &str, server: &str, error: RedisError) -> StoreError {
+fn refused(verb: &str, server: &str, error: RedisError, options: &Options) -> StoreError {
     let what = format!("{verb}: {server}: {error}");
     match (error.kind(), error.code()) {
         (ErrorKind::Server(ServerErrorKind::NoPerm), _) => StoreError::Misconfigured {
@@ -281,7 +301,7 @@ fn refused(verb: &str, server: &str, error: RedisError) -> StoreError {
                 .to_string(),
         },
         // Of one server, a cluster's: the address is the wrong one.
-        (ErrorKind::Server(ServerErrorKind::Moved), _) => {
+        (ErrorKind::Server(ServerErrorKind::Moved), _) if !options.is_cluster() => {
             let error = OpenError::IsCluster { server: server.to_owned() };
             StoreError::Misconfigured { what: error.to_string() }
         }
@@ -289,17 +309,20 @@ fn refused(verb: &str, server: &str, error: RedisError) -> StoreError {
             what: format!("{what}; another program uses the same keys: choose another prefix"),
         },
         (_, Some("SEMELVERSION")) => {
-            let found = error.detail().and_then(|found| found.trim().parse().ok());
-            let damage = Damage::Version { found: found.unwrap_or_default() };
+            let damage = Damage::Version { found: said(&error).unwrap_or_default() };
             StoreError::Corrupt { what: format!("{server}: a record cannot be read: {damage}") }
         }
         (_, Some("SEMELSHORT")) => {
-            let len = error.detail().and_then(|len| len.trim().parse().ok());
-            let damage = Damage::Short { len: len.unwrap_or_default() };
+            let damage = Damage::Short { len: said(&error).unwrap_or_default() };
             StoreError::Corrupt { what: format!("{server}: a record cannot be read: {damage}") }
         }
         _ => StoreError::Unavailable { what, source: Some(Box::new(error)) },
     }
+}
+
+/// The number that a script said with an error. The server adds where in the script that was.
+fn said<N: std::str::FromStr>(error: &RedisError) -> Option<N> {
+    error.detail()?.split_whitespace().next()?.parse().ok()
 }
 
 pub(crate) fn corrupt(id: RecordId, damage: &Damage) -> StoreError {

@@ -7,6 +7,7 @@ mod facts;
 
 use std::fmt;
 
+use crate::Options;
 use crate::error::OpenError;
 use crate::topology::Topology;
 
@@ -42,6 +43,15 @@ pub enum Risk {
         /// `appendfsync`.
         fsync: String,
     },
+    /// While it rewrites its log, nothing is forced to the disk.
+    RestsWhileRewriting,
+    /// There are fewer replicas than are to be waited for: whatever is written stays in doubt.
+    FewReplicas {
+        /// How many there are.
+        have: u32,
+        /// How many are waited for.
+        wanted: u32,
+    },
     /// After a crash the server starts without the end of its log if that cannot be read, and says so
     /// only in its log.
     StartsWithoutTheEnd,
@@ -66,6 +76,8 @@ impl Finding {
             Risk::Evicts { .. }
             | Risk::ForgetsInACrash { .. }
             | Risk::LosesTheLatest { .. }
+            | Risk::RestsWhileRewriting
+            | Risk::FewReplicas { .. }
             | Risk::FailsOver { wait_replicas: 0 }
             | Risk::Untold { .. } => true,
             // A log that was written in full has its end, whatever happens to the process; and that of
@@ -80,6 +92,8 @@ impl Finding {
             Risk::Evicts { .. } => "redis_evicts",
             Risk::ForgetsInACrash { .. } => "redis_forgets_in_a_crash",
             Risk::LosesTheLatest { .. } => "redis_loses_the_latest",
+            Risk::RestsWhileRewriting => "redis_rests_while_rewriting",
+            Risk::FewReplicas { .. } => "redis_few_replicas",
             Risk::StartsWithoutTheEnd => "redis_starts_without_the_end",
             Risk::FailsOver { .. } => "redis_fails_over",
             Risk::Untold { .. } => "redis_untold",
@@ -112,6 +126,13 @@ impl fmt::Display for Risk {
                 f,
                 "a power cut can lose the records of the last two seconds or more (appendfsync {fsync})"
             ),
+            Self::RestsWhileRewriting => f.write_str(
+                "a power cut while it rewrites its log can lose what came since the rewrite began \
+                 (no-appendfsync-on-rewrite yes)",
+            ),
+            Self::FewReplicas { have, wanted } => {
+                write!(f, "it has {have} replicas, and {wanted} are to be waited for")
+            }
             Self::StartsWithoutTheEnd => f.write_str(
                 "if the end of its log is damaged it starts without it (aof-load-truncated yes)",
             ),
@@ -134,15 +155,16 @@ pub(crate) async fn look(topology: &Topology) -> Result<Vec<Finding>, OpenError>
         let facts = Facts::of(&server, topology.options().connect_timeout).await?;
         let name = server.endpoint().to_string();
         // It would serve us for as long as it has all the slots.
-        if facts.is_of_a_cluster && !topology.is_cluster() {
+        if facts.is_of_a_cluster && !topology.options().is_cluster() {
             return Err(OpenError::IsCluster { server: name });
         }
-        findings.extend(judge(&name, &facts, topology.options().wait_replicas));
+        findings.extend(judge(&name, &facts, topology.options()));
     }
     Ok(findings)
 }
 
-fn judge(server: &str, facts: &Facts, wait_replicas: u32) -> Vec<Finding> {
+fn judge(server: &str, facts: &Facts, options: &Options) -> Vec<Finding> {
+    let wait_replicas = options.wait_replicas;
     let mut findings = Vec::new();
     let mut found = |risk, cure: &str| {
         findings.push(Finding { server: server.to_owned(), risk, cure: cure.to_owned() });
@@ -164,7 +186,14 @@ fn judge(server: &str, facts: &Facts, wait_replicas: u32) -> Vec<Finding> {
     if facts.has_log && facts.loads_truncated {
         found(Risk::StartsWithoutTheEnd, "CONFIG SET aof-load-truncated no, to be asked instead");
     }
-    if facts.replicas > 0 {
+    if facts.has_log && facts.rests_while_rewriting {
+        found(Risk::RestsWhileRewriting, "CONFIG SET no-appendfsync-on-rewrite no");
+    }
+    if facts.replicas < wait_replicas {
+        let risk = Risk::FewReplicas { have: facts.replicas, wanted: wait_replicas };
+        found(risk, "lower wait_replicas, or add replicas");
+    }
+    if facts.replicas > 0 || options.has_sentinels() {
         let risk = Risk::FailsOver { wait_replicas };
         let cure = if wait_replicas == 0 {
             "set wait_replicas = 1 to make that rare; only PostgreSQL rules it out"
@@ -187,6 +216,7 @@ mod tests {
             has_log: true,
             has_snapshots: false,
             fsync: Some("always".to_owned()),
+            rests_while_rewriting: false,
             loads_truncated: false,
             replicas: 0,
             is_of_a_cluster: false,
@@ -195,7 +225,8 @@ mod tests {
     }
 
     fn codes(facts: &Facts, wait_replicas: u32) -> Vec<(&'static str, bool)> {
-        let findings = judge("h:1", facts, wait_replicas);
+        let options = Options::from_url("redis://h:1").unwrap().wait_replicas(wait_replicas);
+        let findings = judge("h:1", facts, &options);
         findings.iter().map(|found| (found.code(), found.is_grave())).collect()
     }
 
@@ -221,6 +252,12 @@ mod tests {
         let replicated = Facts { replicas: 1, ..best() };
         assert_eq!(codes(&replicated, 0), [("redis_fails_over", true)]);
         assert_eq!(codes(&replicated, 1), [("redis_fails_over", false)]);
+        let few = [("redis_few_replicas", true), ("redis_fails_over", false)];
+        assert_eq!(codes(&replicated, 2), few);
+        let resting = Facts { rests_while_rewriting: true, ..best() };
+        assert_eq!(codes(&resting, 0), [("redis_rests_while_rewriting", true)]);
+        let sentinels = Options::from_url("redis+sentinel://a/main").unwrap();
+        assert_eq!(judge("h:1", &best(), &sentinels)[0].code(), "redis_fails_over");
         let silent = Facts { untold: Some("no".to_owned()), fsync: None, ..best() };
         assert_eq!(codes(&silent, 0), [("redis_untold", true)]);
     }
@@ -228,7 +265,8 @@ mod tests {
     #[test]
     fn each_finding_says_what_it_means_and_what_to_do() {
         let late = Facts { fsync: Some("everysec".to_owned()), ..best() };
-        let said = judge("h:1", &late, 0)[0].to_string();
+        let options = Options::from_url("redis://h:1").unwrap();
+        let said = judge("h:1", &late, &options)[0].to_string();
         assert!(said.starts_with("h:1: ") && said.contains("two seconds"), "{said}");
         assert!(said.contains("appendfsync always"), "{said}");
     }

@@ -39,7 +39,12 @@ impl Options {
     pub fn from_url(url: &str) -> Result<Self, UrlError> {
         let mut address = Address::parse(url)?;
         if address.login.password.is_none() {
-            address.login.password = std::env::var("REDISCLI_AUTH").ok();
+            let given = std::env::var("REDISCLI_AUTH").ok();
+            address.login.password = given.filter(|password| !password.is_empty());
+        }
+        if address.login.user.is_some() && address.login.password.is_none() {
+            let what = "it has a user and no password";
+            return Err(UrlError::Malformed { what, example: "redis://USER:PASSWORD@HOST:PORT" });
         }
         Ok(Self {
             lanes: address.pool_max.unwrap_or(LANES),
@@ -83,6 +88,14 @@ impl Options {
         self.verb_timeout = limit.clamp(Duration::from_millis(10), VERB_TIMEOUT_MAX);
         self.connect_timeout = CONNECT_TIMEOUT.min(self.verb_timeout);
         self
+    }
+
+    pub(crate) const fn is_cluster(&self) -> bool {
+        matches!(self.address.place, Place::Cluster { .. })
+    }
+
+    pub(crate) const fn has_sentinels(&self) -> bool {
+        matches!(self.address.place, Place::Sentinel { .. })
     }
 
     /// How connections to servers are made.

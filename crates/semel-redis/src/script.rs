@@ -33,7 +33,9 @@ pub(crate) static SCRIPTS: LazyLock<Scripts> = LazyLock::new(Scripts::new);
 #[derive(Debug)]
 pub(crate) struct Call<'a> {
     pub(crate) script: &'a Script,
-    pub(crate) key: Option<&'a [u8]>,
+    pub(crate) key: &'a [u8],
+    /// Are replicas waited for afterwards?
+    pub(crate) confirm: bool,
     pub(crate) args: &'a [Arg<'a>],
 }
 
@@ -68,7 +70,8 @@ impl Scripts {
             renew: script!("renew"),
             settle: script!("settle"),
             release: script!("release"),
-            inspect: script!("inspect", "#!lua flags=no-writes\n"),
+            // Also from a server whose memory is full, but never from a replica.
+            inspect: script!("inspect", "#!lua flags=allow-oom\n"),
             health: script!("health"),
         }
     }
@@ -107,7 +110,7 @@ impl Call<'_> {
 
     fn command(&self, name: &str, script: &str) -> Cmd {
         let mut command = redis::cmd(name);
-        command.arg(script).arg(usize::from(self.key.is_some())).arg(self.key);
+        command.arg(script).arg(1).arg(self.key).arg(u8::from(self.confirm));
         for arg in self.args {
             match arg {
                 Arg::Bytes(bytes) => command.arg(bytes),

@@ -3,12 +3,13 @@
 use std::cell::Cell;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
 
 use redis::Value;
 use tokio::sync::Semaphore;
 use tokio::time::{Instant, timeout_at};
 
-use crate::connection::{Connection, Dial, Wait};
+use crate::connection::{Connection, Dial};
 use crate::error::{Failure, OpenError};
 use crate::script::Call;
 use crate::url::Endpoint;
@@ -34,7 +35,8 @@ struct Lane {
 #[derive(Debug)]
 struct Alone {
     places: Semaphore,
-    idle: Mutex<Vec<Arc<Connection>>>,
+    /// And since when.
+    idle: Mutex<Vec<(Arc<Connection>, Instant)>>,
 }
 
 /// How a verb is to be done.
@@ -49,6 +51,8 @@ pub(crate) struct Terms {
 
 /// How many verbs may wait for replicas at once, per server (I10).
 const ALONE_MAX: usize = 64;
+/// How long one of their connections is kept without use.
+const IDLE_MAX: Duration = Duration::from_mins(1);
 
 // === impl Server ===
 
@@ -79,12 +83,7 @@ impl Server {
         if terms.replicas == 0 {
             return self.call_shared(call, terms).await;
         }
-        let (answer, have) = self.call_alone(call, terms).await?;
-        if have >= terms.replicas || !rests_on_a_record(&answer) {
-            Ok(answer)
-        } else {
-            Err(Failure::FewReplicas { have })
-        }
+        self.call_alone(call, terms).await
     }
 
     async fn call_shared(&self, call: &Call<'_>, terms: Terms) -> Result<Value, Failure> {
@@ -98,9 +97,12 @@ impl Server {
         answer
     }
 
-    async fn call_alone(&self, call: &Call<'_>, terms: Terms) -> Result<(Value, u32), Failure> {
-        let place = async { Ok(self.alone.places.acquire().await) };
-        let place = self.in_time(terms, place).await?;
+    /// On a connection of its own, on which it then waits for replicas.
+    async fn call_alone(&self, call: &Call<'_>, terms: Terms) -> Result<Value, Failure> {
+        let Ok(Ok(place)) = timeout_at(terms.deadline, self.alone.places.acquire()).await else {
+            let server = self.endpoint.to_string();
+            return Err(Failure::Unasked(OpenError::Busy { server, max: ALONE_MAX }));
+        };
         let connecting = async {
             match self.alone.take() {
                 Some(idle) => Ok(idle),
@@ -108,13 +110,10 @@ impl Server {
             }
         };
         let connection = self.in_time(terms, connecting).await?;
-        // The server gives up a little earlier than we do, so that we hear how far it came.
-        let limit = terms.deadline.saturating_duration_since(Instant::now()).mul_f64(0.8);
-        let wait = Wait { replicas: terms.replicas, limit };
-        let asked = connection.call_and_wait(call, terms.asking, wait);
+        let asked = confirmed(&connection, call, terms);
         let answer = timeout_at(terms.deadline, asked).await.unwrap_or(Err(Failure::Silent));
         // Given back before its place, so that no more are open than there are places.
-        if !matches!(answer, Err(Failure::Broken(_) | Failure::Silent)) {
+        if !matches!(answer, Err(Failure::Broken(_) | Failure::Silent | Failure::Unconfirmed(_))) {
             self.alone.give_back(connection);
         }
         drop(place);
@@ -131,6 +130,12 @@ impl Server {
             Ok(ready) => ready.map_err(Failure::Unasked),
             Err(_) => Err(Failure::Unasked(OpenError::silent(&self.endpoint, self.dial.limit))),
         }
+    }
+
+    /// May we wait for replicas?
+    pub(crate) async fn check_wait(&self) -> Result<(), OpenError> {
+        let waited = self.connection().await?.wait(0, Duration::from_millis(1)).await;
+        waited.map(drop).map_err(|error| OpenError::said(&self.endpoint, &error))
     }
 
     /// A connection for other questions than those of the store.
@@ -205,15 +210,35 @@ impl Lane {
 impl Alone {
     fn take(&self) -> Option<Arc<Connection>> {
         let mut idle = self.lock();
-        std::iter::from_fn(|| idle.pop()).find(|connection| connection.is_open())
+        idle.retain(|(connection, since)| connection.is_open() && since.elapsed() < IDLE_MAX);
+        idle.pop().map(|(connection, _)| connection)
     }
 
     fn give_back(&self, connection: Arc<Connection>) {
-        self.lock().push(connection);
+        self.lock().push((connection, Instant::now()));
     }
 
-    fn lock(&self) -> MutexGuard<'_, Vec<Arc<Connection>>> {
+    fn lock(&self) -> MutexGuard<'_, Vec<(Arc<Connection>, Instant)>> {
         self.idle.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// An answer that so many replicas have what it rests on.
+async fn confirmed(
+    connection: &Connection,
+    call: &Call<'_>,
+    terms: Terms,
+) -> Result<Value, Failure> {
+    let answer = connection.call(call, terms.asking).await?;
+    if !rests_on_a_record(&answer) {
+        return Ok(answer);
+    }
+    // The server gives up a little earlier than we do, so that we hear how far it came.
+    let limit = terms.deadline.saturating_duration_since(Instant::now()).mul_f64(0.8);
+    match connection.wait(terms.replicas, limit).await {
+        Ok(have) if have >= terms.replicas => Ok(answer),
+        Ok(have) => Err(Failure::FewReplicas { have }),
+        Err(error) => Err(Failure::Unconfirmed(error)),
     }
 }
 

@@ -46,21 +46,6 @@ impl RedisStore {
     }
 
     /// Makes one verb's round trip.
-    async fn ask(
-        &self,
-        verb: &'static str,
-        script: &Script,
-        id: RecordId,
-        args: &[Arg<'_>],
-    ) -> Result<redis::Value, StoreError> {
-        let options = self.topology.options();
-        let key = key(options.address.prefix.as_str(), id);
-        let call = Call { script, key: Some(&key), args };
-        let answer = self.topology.call(&call, options.wait_replicas).await;
-        answer.map_err(|failed| failed.into_store_error(verb, options))
-    }
-
-    /// The same for a verb that is answered with a verdict.
     async fn decide(
         &self,
         verb: &'static str,
@@ -68,13 +53,12 @@ impl RedisStore {
         id: RecordId,
         args: &[Arg<'_>],
     ) -> Result<Answer, StoreError> {
-        let answer = self.ask(verb, script, id, args).await?;
+        let options = self.topology.options();
+        let key = key(options.address.prefix.as_str(), id);
+        let call = Call { script, key: &key, confirm: options.wait_replicas > 0, args };
+        let answer = self.topology.call(&call, options.wait_replicas).await;
+        let answer = answer.map_err(|failed| failed.into_store_error(verb, options))?;
         Answer::read(answer).map_err(|damage| corrupt(id, &damage))
-    }
-
-    /// Does a script have to write something, so that replicas can be waited for?
-    fn confirm(&self) -> Arg<'_> {
-        Arg::Number(u64::from(self.topology.options().wait_replicas > 0))
     }
 }
 
@@ -88,7 +72,6 @@ impl Store for RedisStore {
                 millis(policy.lease()),
                 millis(policy.ttl()),
                 on_abandoned(policy.on_abandoned()),
-                self.confirm(),
             ];
             let answer = self.decide("claim", &SCRIPTS.claim, id, &args).await?;
             answer.claim(attempt).map_err(|damage| corrupt(id, &damage))
@@ -119,7 +102,6 @@ impl Store for RedisStore {
                 Arg::Number(lease.fence().get()),
                 Arg::Number(state.into()),
                 Arg::Bytes(&settled),
-                self.confirm(),
             ];
             let answer = self.decide("settle", &SCRIPTS.settle, lease.id(), &args).await?;
             let refused = answer.refusal().map_err(|damage| corrupt(lease.id(), &damage))?;
@@ -139,7 +121,6 @@ impl Store for RedisStore {
                 Arg::Bytes(&owner),
                 Arg::Number(lease.fence().get()),
                 Arg::Number(state.into()),
-                self.confirm(),
             ];
             let answer = self.decide("release", &SCRIPTS.release, lease.id(), &args).await?;
             let refused = answer.refusal().map_err(|damage| corrupt(lease.id(), &damage))?;
@@ -149,16 +130,8 @@ impl Store for RedisStore {
 
     fn inspect(&self, id: RecordId) -> StoreFuture<'_, Option<Record>> {
         Box::pin(async move {
-            let value = match self.ask("inspect", &SCRIPTS.inspect, id, &[]).await? {
-                redis::Value::Nil => return Ok(None),
-                redis::Value::BulkString(value) => value,
-                _ => {
-                    return Err(StoreError::Corrupt {
-                        what: format!("record {} is not a string", id.prefix()),
-                    });
-                }
-            };
-            value::decode(value.into()).map(Some).map_err(|damage| corrupt(id, &damage))
+            let answer = self.decide("inspect", &SCRIPTS.inspect, id, &[]).await?;
+            answer.found().map_err(|damage| corrupt(id, &damage))
         })
     }
 

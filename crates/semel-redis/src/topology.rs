@@ -7,9 +7,10 @@ mod servers;
 use std::sync::{Arc, PoisonError, RwLock};
 use std::time::Duration;
 
+use rand::seq::SliceRandom as _;
 use redis::{ErrorKind, RedisError, ServerErrorKind, Value};
 use tokio::task::JoinHandle;
-use tokio::time::{Instant, timeout_at};
+use tokio::time::{Instant, sleep, timeout_at};
 
 use crate::Options;
 use crate::error::{Failed, Failure, OpenError};
@@ -40,17 +41,24 @@ enum Known {
 }
 
 /// How often a verb is sent, redirections included.
-const TRIES: usize = 6;
+const TRIES: u32 = 6;
+/// Servers that send us from one to the other may need a moment to agree.
+const REDIRECTED_PAUSE: Duration = Duration::from_millis(10);
 /// The servers are not asked who has what more often than this.
 const ASK_PAUSE: Duration = Duration::from_millis(100);
+/// How many keys are tried to find one of a server's.
+const KEYS_TRIED: u32 = 100_000;
 
 // === impl Topology ===
 
 impl Topology {
     pub(crate) async fn open(options: Options) -> Result<Self, OpenError> {
+        if options.address.tls.is_some() {
+            let what = "this version of Semel has none for Redis".to_owned();
+            return Err(OpenError::Tls { what });
+        }
         let servers = Servers::new(options);
-        let known = ask(&servers, &[]).await?;
-        let known = RwLock::new(Arc::new(known));
+        let known = RwLock::new(Arc::new(ask(&servers, &[]).await?));
         Ok(Self { servers, known, asking: tokio::sync::Mutex::default() })
     }
 
@@ -58,24 +66,21 @@ impl Topology {
         self.servers.options()
     }
 
-    pub(crate) fn is_cluster(&self) -> bool {
-        matches!(self.options().address.place, Place::Cluster { .. })
-    }
-
     /// All servers that have records.
     pub(crate) fn masters(&self) -> Vec<Arc<Server>> {
         match &*self.known() {
             Known::One(server) => vec![server.clone()],
-            Known::Cluster(map) => map.masters().to_vec(),
+            Known::Cluster(map) => map.masters(),
         }
     }
 
-    /// Can all servers be written to?
+    /// Can all servers be written to, and waited for?
     pub(crate) async fn check(self: &Arc<Self>) -> Result<(), OpenError> {
-        match self.call_all(&SCRIPTS.health).await {
-            Ok(_) => Ok(()),
-            Err(failed) => Err(failed.into_open_error()),
+        self.call_all(&SCRIPTS.health).await.map_err(Failed::into_open_error)?;
+        for server in self.masters().iter().filter(|_| self.options().wait_replicas > 0) {
+            server.check_wait().await?;
         }
+        Ok(())
     }
 
     /// Calls a script where its record is.
@@ -87,20 +92,24 @@ impl Topology {
         call: &Call<'_>,
         replicas: u32,
     ) -> Result<Value, Failed> {
-        let slot = Slot::of(call.key.unwrap_or_default());
+        let slot = Slot::of(call.key);
         let deadline = Instant::now() + self.options().verb_timeout;
         let mut terms = Terms { deadline, replicas, asking: false };
-        let mut server = self.server_of(slot)?;
+        let mut server = self.server_of(slot, deadline).await?;
         let mut failed: Option<Failed> = None;
-        for _ in 0..TRIES {
+        for tried in 0..TRIES {
             let began = Instant::now();
             let failure = match server.call(call, terms).await {
                 Ok(answer) => return Ok(answer),
                 Err(failure) => failure,
             };
-            terms.asking = false;
-            let next = match self.redirected(&server, slot, &failure, &mut terms) {
-                Some(next) => Some(next),
+            let redirected = self.redirected(&server, slot, &failure);
+            terms.asking = redirected.as_ref().is_some_and(|(_, asking)| *asking);
+            let next = match redirected {
+                Some((next, _)) => {
+                    sleep(REDIRECTED_PAUSE * tried).await;
+                    Some(next)
+                }
                 None => self.elsewhere(&server, slot, &failure, (began, deadline)).await,
             };
             // Once it may have taken effect, a later "no" does not say that it has not.
@@ -115,46 +124,52 @@ impl Topology {
         Err(failed.unwrap_or_else(|| self.nobody()))
     }
 
-    /// Calls a script that needs no record, at every server that has records.
+    /// Calls a script that only asks for its server, at every server that has records.
+    ///
+    /// With a key that the server has: without one, it would answer also if it knew that the cluster is
+    /// not whole.
     pub(crate) async fn call_all(self: &Arc<Self>, script: &Script) -> Result<Vec<Value>, Failed> {
-        let deadline = Instant::now() + self.options().verb_timeout;
-        let terms = Terms { deadline, replicas: 0, asking: false };
-        let call = Call { script, key: None, args: &[] };
         let mut answers = Vec::new();
         for server in self.masters() {
-            let began = Instant::now();
-            match server.call(&call, terms).await {
-                Ok(answer) => answers.push(answer),
-                Err(failure) => {
-                    if failure.is_out_of_place() {
-                        drop(self.ask_apart(began, &server));
-                    }
-                    return Err(Failed { failure, server: server.endpoint().to_string() });
-                }
-            }
+            let Some(key) = self.key_at(&server) else {
+                continue;
+            };
+            let call = Call { script, key: &key, confirm: false, args: &[] };
+            answers.push(self.call(&call, 0).await?);
         }
         Ok(answers)
     }
 
-    /// The server that another names for a key.
+    /// A key that a server has, or would have.
+    fn key_at(&self, server: &Arc<Server>) -> Option<Vec<u8>> {
+        let prefix = self.options().address.prefix.as_str();
+        let mut keys =
+            (0..KEYS_TRIED).map(|number| format!("{prefix}health-{number}").into_bytes());
+        match &*self.known() {
+            Known::One(_) => keys.next(),
+            Known::Cluster(map) => keys.find(|key| {
+                map.server_of(Slot::of(key)).is_some_and(|found| Arc::ptr_eq(&found, server))
+            }),
+        }
+    }
+
+    /// The server that another names for a key; is the key still on its way there?
     fn redirected(
         &self,
         server: &Server,
         slot: Slot,
         failure: &Failure,
-        terms: &mut Terms,
-    ) -> Option<Arc<Server>> {
+    ) -> Option<(Arc<Server>, bool)> {
         let (Failure::Refused(error), Known::Cluster(_)) = (failure, &*self.known()) else {
             return None;
         };
         let (named, _) = error.redirect_node()?;
         let next = self.servers.get(&server.endpoint().named_by(named)?);
-        if is_on_its_way(error) {
-            terms.asking = true;
-        } else {
+        let asking = is_on_its_way(error);
+        if !asking {
             self.note(slot, &next);
         }
-        Some(next)
+        Some((next, asking))
     }
 
     /// After a failure: the server to try next, if another is in charge by now.
@@ -168,33 +183,34 @@ impl Topology {
         if !failure.is_out_of_place() {
             return None;
         }
-        let _ = timeout_at(deadline, self.ask_apart(began, server)).await;
-        let next = self.server_of(slot).ok()?;
+        let _ = timeout_at(deadline, self.ask_apart(began, Some(server))).await;
+        let next = self.known().server_of(slot)?;
         (!Arc::ptr_eq(&next, server)).then_some(next)
     }
 
     /// Asks in a task of its own, to its end, also if nobody waits so long: the next verb needs to know.
-    fn ask_apart(self: &Arc<Self>, failed: Instant, away: &Server) -> JoinHandle<()> {
-        let (here, away) = (self.clone(), away.endpoint().clone());
-        tokio::spawn(async move { here.ask_again(failed, &away).await })
+    fn ask_apart(self: &Arc<Self>, failed: Instant, away: Option<&Arc<Server>>) -> JoinHandle<()> {
+        let (here, away) = (self.clone(), away.map(|server| server.endpoint().clone()));
+        tokio::spawn(async move { here.ask_again(failed, away.as_ref()).await })
     }
 
     /// Asks who has what, unless somebody else has since `failed`. The server that is away is asked last.
-    async fn ask_again(&self, failed: Instant, away: &Endpoint) {
+    async fn ask_again(&self, failed: Instant, away: Option<&Endpoint>) {
         let mut asked = self.asking.lock().await;
         if asked.is_some_and(|asked| asked >= failed || asked.elapsed() < ASK_PAUSE) {
             return;
         }
         let mut masters: Vec<Endpoint> =
             self.masters().iter().map(|server| server.endpoint().clone()).collect();
-        masters.sort_by_key(|endpoint| endpoint == away);
+        // Not always the same one first: it may be cut off from the others, and not know it.
+        masters.shuffle(&mut rand::rng());
+        masters.sort_by_key(|endpoint| Some(endpoint) == away);
         match ask(&self.servers, &masters).await {
             Ok(known) => *self.known.write().unwrap_or_else(PoisonError::into_inner) = known.into(),
             Err(error) => tracing::debug!(%error, "nobody says who has what"),
         }
-        *asked = Some(Instant::now());
-        drop(asked);
         self.servers.keep(&self.masters());
+        *asked = Some(Instant::now());
     }
 
     /// Notes who has a slot, as its former server said.
@@ -205,11 +221,17 @@ impl Topology {
         }
     }
 
-    fn server_of(&self, slot: Slot) -> Result<Arc<Server>, Failed> {
-        match &*self.known() {
-            Known::One(server) => Ok(server.clone()),
-            Known::Cluster(map) => map.server_of(slot).ok_or_else(|| self.nobody()),
+    /// The server that has a slot. If nobody does, that may have changed.
+    async fn server_of(
+        self: &Arc<Self>,
+        slot: Slot,
+        deadline: Instant,
+    ) -> Result<Arc<Server>, Failed> {
+        if let Some(server) = self.known().server_of(slot) {
+            return Ok(server);
         }
+        let _ = timeout_at(deadline, self.ask_apart(Instant::now(), None)).await;
+        self.known().server_of(slot).ok_or_else(|| self.nobody())
     }
 
     fn nobody(&self) -> Failed {
@@ -221,6 +243,17 @@ impl Topology {
 
     fn known(&self) -> Arc<Known> {
         self.known.read().unwrap_or_else(PoisonError::into_inner).clone()
+    }
+}
+
+// === impl Known ===
+
+impl Known {
+    fn server_of(&self, slot: Slot) -> Option<Arc<Server>> {
+        match self {
+            Self::One(server) => Some(server.clone()),
+            Self::Cluster(map) => map.server_of(slot),
+        }
     }
 }
 

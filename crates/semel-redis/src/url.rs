@@ -103,6 +103,8 @@ const REPLICAS_MAX: u32 = 100;
 const PORT: u16 = 6379;
 const SENTINEL_PORT: u16 = 26379;
 
+const NO_DATABASES: &str = "a cluster has no databases but 0";
+
 const ONE: &str = "redis://USER:PASSWORD@HOST:PORT/DATABASE";
 const UNIX: &str = "unix:///run/redis.sock";
 const SENTINEL: &str = "redis+sentinel://USER:PASSWORD@HOST1:PORT,HOST2:PORT/NAME";
@@ -114,6 +116,11 @@ impl Address {
     pub(crate) fn parse(url: &str) -> Result<Self, UrlError> {
         let (scheme, rest) = url.split_once("://").ok_or(UrlError::Scheme)?;
         let (rest, query) = rest.split_once('?').unwrap_or((rest, ""));
+        // What is before it is a password that was cut in two, and must not be told.
+        if query.contains('@') || rest.split_once('/').is_some_and(|(_, path)| path.contains('@')) {
+            let what = "it has an @ behind its host; in a password write %2F for /, %3F for ? and %40 for @";
+            return Err(UrlError::Malformed { what, example: ONE });
+        }
         let parameters = Parameters::parse(query)?;
         let (login, rest) = login(rest)?;
         let (place, database) = match scheme {
@@ -136,6 +143,9 @@ impl Address {
         if !is_secret && tls != TlsChoice::default() {
             let what = "sslrootcert, sslcert and sslkey are for rediss:// addresses";
             return Err(UrlError::Malformed { what, example: "rediss://HOST:PORT" });
+        }
+        if matches!(place, Place::Cluster { .. }) && parameters.database.is_some_and(|db| db != 0) {
+            return Err(UrlError::Malformed { what: NO_DATABASES, example: CLUSTER });
         }
         Ok(Self {
             place,
@@ -198,8 +208,7 @@ fn sentinel(rest: &str) -> Result<(Place, Option<i64>), UrlError> {
 fn cluster(rest: &str) -> Result<(Place, Option<i64>), UrlError> {
     let (hosts, path) = rest.split_once('/').unwrap_or((rest, ""));
     if !matches!(database(path)?, None | Some(0)) {
-        let what = "a cluster has no databases but 0";
-        return Err(UrlError::Malformed { what, example: CLUSTER });
+        return Err(UrlError::Malformed { what: NO_DATABASES, example: CLUSTER });
     }
     Ok((Place::Cluster { seeds: endpoints(hosts, PORT, CLUSTER)? }, None))
 }
@@ -232,7 +241,12 @@ impl Endpoint {
             Some(rest) => {
                 let (host, rest) =
                     rest.split_once(']').ok_or(malformed("a [ of its host is not closed"))?;
-                (host, rest.strip_prefix(':'))
+                match rest.strip_prefix(':') {
+                    None if !rest.is_empty() => {
+                        return Err(malformed("something follows the ] of its host"));
+                    }
+                    number => (host, number),
+                }
             }
             None => match text.split_once(':') {
                 Some((host, number)) => (host, Some(number)),

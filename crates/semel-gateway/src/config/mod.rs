@@ -93,8 +93,9 @@ pub struct Config {
     /// Must the store keep whatever it was given? So it is where a route has the preset `payments`,
     /// unless it is set.
     pub require_durable: bool,
-    /// How many replicas must have a record before it counts, on Redis.
-    pub wait_replicas: u32,
+    /// How many replicas must have a record before it counts, on Redis; what the address says, unless it
+    /// is set.
+    pub wait_replicas: Option<u32>,
     /// Keeps applications apart that share a store.
     pub namespace: String,
     /// How much is logged.

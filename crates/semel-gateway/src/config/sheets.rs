@@ -84,7 +84,9 @@ impl Sheets {
             require_durable: top
                 .switch("require_durable")
                 .unwrap_or_else(|| self.is_for_payments()),
-            wait_replicas: u32::try_from(top.number("wait_replicas")).unwrap_or(u32::MAX),
+            wait_replicas: top
+                .place("wait_replicas")
+                .and_then(|_| u32::try_from(top.number("wait_replicas")).ok()),
             namespace: top.text("namespace")?.to_owned(),
             log: top.word("log").parse().ok()?,
             log_format: match top.word("log_format") {

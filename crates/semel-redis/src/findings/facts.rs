@@ -20,6 +20,8 @@ pub(crate) struct Facts {
     pub(crate) has_snapshots: bool,
     /// `None` if the server does not tell.
     pub(crate) fsync: Option<String>,
+    /// Does it leave the disk alone while it rewrites its log?
+    pub(crate) rests_while_rewriting: bool,
     pub(crate) loads_truncated: bool,
     /// One of which may take its place.
     pub(crate) replicas: u32,
@@ -28,6 +30,9 @@ pub(crate) struct Facts {
     pub(crate) untold: Option<String>,
 }
 
+/// What is asked for by name.
+const SETTINGS: [&str; 4] =
+    ["appendfsync", "no-appendfsync-on-rewrite", "aof-load-truncated", "save"];
 /// The oldest version with `#!lua`, sharded channels, and all else that the scripts need.
 const OLDEST: u32 = 7;
 
@@ -40,7 +45,7 @@ impl Facts {
         let mut info = redis::cmd("INFO");
         info.arg(&["server", "memory", "persistence", "replication", "cluster"]);
         let mut config = redis::cmd("CONFIG");
-        config.arg("GET").arg(&["appendfsync", "aof-load-truncated", "save"]);
+        config.arg("GET").arg(&SETTINGS);
         let asked = async {
             let info = connection.ask(&info).await.and_then(Value::extract_error)?;
             let config = connection.ask(&config).await.and_then(Value::extract_error);
@@ -62,16 +67,19 @@ impl Facts {
     ) -> Self {
         let told = |name: &str| info.get(name).map_or("", String::as_str);
         let (config, untold) = match config {
-            Ok(config) => (config, None),
+            Ok(config) if config.contains_key("appendfsync") => (config, None),
+            Ok(config) => (config, Some("it hides appendfsync".to_owned())),
             Err(error) => (HashMap::new(), Some(error.to_string())),
         };
+        let is_set = |name: &str| config.get(name).is_some_and(|value| value == "yes");
         Self {
             maxmemory: told("maxmemory").parse().unwrap_or_default(),
             policy: told("maxmemory_policy").to_owned(),
             has_log: told("aof_enabled") == "1",
             has_snapshots: config.get("save").is_none_or(|save| !save.is_empty()),
             fsync: config.get("appendfsync").cloned(),
-            loads_truncated: config.get("aof-load-truncated").is_some_and(|value| value == "yes"),
+            rests_while_rewriting: is_set("no-appendfsync-on-rewrite"),
+            loads_truncated: is_set("aof-load-truncated"),
             replicas: told("connected_slaves").parse().unwrap_or_default(),
             is_of_a_cluster: told("cluster_enabled") == "1",
             untold,
@@ -116,6 +124,7 @@ mod tests {
             has_log: true,
             has_snapshots: false,
             fsync: Some("everysec".to_owned()),
+            rests_while_rewriting: false,
             loads_truncated: true,
             replicas: 2,
             is_of_a_cluster: false,

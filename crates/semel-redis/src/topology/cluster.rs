@@ -41,8 +41,20 @@ impl Map {
         map
     }
 
-    pub(super) fn masters(&self) -> &[Arc<Server>] {
-        &self.masters
+    /// Those that have a slot.
+    pub(super) fn masters(&self) -> Vec<Arc<Server>> {
+        let mut has_one = vec![false; self.masters.len()];
+        for owner in &self.owners {
+            if let Some(has_one) = has_one.get_mut(usize::from(*owner)) {
+                *has_one = true;
+            }
+        }
+        let masters = self.masters.iter().zip(has_one);
+        masters.filter(|(_, has_one)| *has_one).map(|(master, _)| master.clone()).collect()
+    }
+
+    fn is_whole(&self) -> bool {
+        !self.owners.contains(&NOBODY)
     }
 
     pub(super) fn server_of(&self, slot: Slot) -> Option<Arc<Server>> {
@@ -66,20 +78,26 @@ impl Map {
     }
 }
 
-/// Asks one server after the other until one knows.
+/// Asks one server after the other until one knows everything, or else takes what one knows.
 pub(super) async fn ask(
     servers: &Servers,
     asking: impl Iterator<Item = &Endpoint>,
 ) -> Result<Map, OpenError> {
-    let mut last = None;
+    let (server, what) = (servers.options().to_string(), "it names no server".to_owned());
+    let mut best = Err(OpenError::Unreachable { server, what });
     for endpoint in asking {
         match ask_one(servers.options(), endpoint).await {
-            Ok(ranges) => return Ok(Map::new(servers, ranges)),
-            Err(error) => last = Some(error),
+            Ok(ranges) => {
+                let map = Map::new(servers, ranges);
+                if map.is_whole() {
+                    return Ok(map);
+                }
+                best = best.or(Ok(map));
+            }
+            Err(error) => best = best.map_err(|_| error),
         }
     }
-    let (server, what) = (servers.options().to_string(), "it names no server".to_owned());
-    Err(last.unwrap_or(OpenError::Unreachable { server, what }))
+    best
 }
 
 /// On a connection of its own: who has what is asked when something is wrong with the others.

@@ -35,7 +35,7 @@ impl Servers {
 
     /// Forgets all others: where addresses change, they would become many (I10).
     pub(super) fn keep(&self, these: &[Arc<Server>]) {
-        self.met().retain(|_, server| these.iter().any(|kept| Arc::ptr_eq(kept, server)));
+        self.met().retain(|endpoint, _| these.iter().any(|kept| kept.endpoint() == endpoint));
     }
 
     fn met(&self) -> MutexGuard<'_, BTreeMap<Endpoint, Arc<Server>>> {

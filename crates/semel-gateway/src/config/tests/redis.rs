@@ -39,5 +39,6 @@ fn payments_need_a_durable_store() {
 #[test]
 fn replicas_are_waited_for_on_redis_only() {
     let config = good("store = \"redis://h\"\nwait_replicas = 2");
-    assert_eq!(config.wait_replicas, 2);
+    assert_eq!(config.wait_replicas, Some(2));
+    assert_eq!(good("store = \"redis://h?wait_replicas=1\"").wait_replicas, None);
 }
