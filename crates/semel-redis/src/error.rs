@@ -143,7 +143,7 @@ impl OpenError {
         match error.kind() {
             ErrorKind::AuthenticationFailed => return Self::Refused { server, what },
             ErrorKind::Io => return Self::Unreachable { server, what },
-            ErrorKind::Server(ServerErrorKind::NoPerm) => return Self::Forbidden { server, what },
+            _ if is_forbidden(error) => return Self::Forbidden { server, what },
             ErrorKind::Server(ServerErrorKind::BusyLoading | ServerErrorKind::MasterDown) => {
                 return Self::Unreachable { server, what };
             }
@@ -296,7 +296,7 @@ impl Failed {
 fn refused(verb: &str, server: &str, error: RedisError, options: &Options) -> StoreError {
     let what = format!("{verb}: {server}: {error}");
     match (error.kind(), error.code()) {
-        (ErrorKind::Server(ServerErrorKind::NoPerm), _) => StoreError::Misconfigured {
+        _ if is_forbidden(&error) => StoreError::Misconfigured {
             what: OpenError::Forbidden { server: server.to_owned(), what: error.to_string() }
                 .to_string(),
         },
@@ -318,6 +318,16 @@ fn refused(verb: &str, server: &str, error: RedisError, options: &Options) -> St
         }
         _ => StoreError::Unavailable { what, source: Some(Box::new(error)) },
     }
+}
+
+/// Lacks our user a right? The server has a word of its own for that, but not where a script lacks one,
+/// and the driver not where a database is chosen.
+fn is_forbidden(error: &RedisError) -> bool {
+    let text = error.to_string();
+    error.kind() == ErrorKind::Server(ServerErrorKind::NoPerm)
+        || ["no permissions", "ACL failure", "The user executing the script"]
+            .iter()
+            .any(|part| text.contains(part))
 }
 
 /// The number that a script said with an error. The server adds where in the script that was.

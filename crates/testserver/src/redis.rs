@@ -50,6 +50,7 @@ const CLI_LIMIT: Duration = Duration::from_mins(1);
 pub struct Redis {
     settings: Vec<(String, String)>,
     clock: Option<Arc<Clock>>,
+    is_sentinel: bool,
     port: u16,
     process: Process,
     // Dropped in this order: a janitor that is still there would see its directory vanish.
@@ -129,7 +130,7 @@ impl Redis {
 
     fn launch(&self) -> Result<(), Error> {
         let log = self.home.path().join("log");
-        // Whatever it answers, an error included: it is there.
+        // A replica may have lost its master, and still be there.
         let is_ready = |_| match self.cli(&["PING"]) {
             Ok(answer) => answer == "PONG",
             Err(Error::Failed { said, .. }) => said.contains("MASTERDOWN"),
@@ -140,6 +141,9 @@ impl Redis {
 
     fn command(&self) -> Command {
         let mut command = tied(Path::new("redis-server"), None, "KILL");
+        if self.is_sentinel {
+            command.arg(self.home.path().join("sentinel.conf")).arg("--sentinel");
+        }
         let port = self.port.to_string();
         let mark = format!("{{title}} {}", self.process.mark().as_str());
         let socket = self.socket();

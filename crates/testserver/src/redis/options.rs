@@ -18,6 +18,7 @@ use crate::process::{Process, on_a_spare_port};
 pub struct RedisOptions {
     settings: Vec<(String, String)>,
     clock: Option<Arc<Clock>>,
+    sentinel: Option<String>,
 }
 
 // === impl RedisOptions ===
@@ -39,6 +40,18 @@ impl RedisOptions {
         self
     }
 
+    /// A sentinel instead, which watches over the master at `port` together with others, so that `quorum`
+    /// of them have to agree that it is down. It waits half a second for that.
+    #[must_use]
+    pub fn sentinel(mut self, name: &str, port: u16, quorum: usize) -> Self {
+        self.sentinel = Some(format!(
+            "sentinel monitor {name} 127.0.0.1 {port} {quorum}\n\
+             sentinel down-after-milliseconds {name} 500\n\
+             sentinel failover-timeout {name} 2000\n"
+        ));
+        self
+    }
+
     /// Starts the server, and waits until it can be used.
     pub fn start(self) -> Result<Redis, Error> {
         check_installed()?;
@@ -48,8 +61,15 @@ impl RedisOptions {
         let mark = Mark::new(home.path())?;
         let janitor = Janitor::start(&mark, Some(home.path()))?;
         let process = Process::new(mark);
-        let Self { settings, clock } = self;
-        let mut redis = Redis { settings, clock, port: 0, process, _janitor: janitor, home };
+        let Self { settings, clock, sentinel } = self;
+        let is_sentinel = sentinel.is_some();
+        if let Some(lines) = sentinel {
+            // It writes down there what it learns.
+            let file = home.path().join("sentinel.conf");
+            fs::write(&file, lines).map_err(Error::at(&file))?;
+        }
+        let mut redis =
+            Redis { settings, clock, is_sentinel, port: 0, process, _janitor: janitor, home };
         on_a_spare_port(port::spare, |port| {
             redis.port = port;
             redis.launch()

@@ -1,6 +1,6 @@
 //! The store keeps the contract on a real server and on a real cluster, decided by their scripts.
 
-mod support;
+mod machines;
 
 use std::time::Duration;
 
@@ -9,7 +9,7 @@ use semel_store::conformance::{Fixture, FixtureClock};
 use semel_store::store_conformance;
 use semel_testserver::{Redis, RedisCluster};
 
-use support::{Clocked, Machine};
+use machines::{Clocked, Machine};
 
 impl<M: Machine> Fixture for Clocked<M> {
     type Store = RedisStore;

@@ -1,0 +1,91 @@
+//! One server.
+
+use std::time::Duration;
+
+use semel_core::{Policy, RecordId};
+use semel_store::{Settled, Store as _, StoreError};
+use semel_testserver::Redis;
+
+use crate::patience::eventually;
+use crate::{assert_replayed, attempt, claim, lease, open, paid};
+
+#[tokio::test]
+async fn a_server_that_forgets_the_scripts_is_told_them_again() {
+    let server = Redis::options().setting("appendonly", "yes").start().expect("a server");
+    let store = open(&server.url()).await;
+    let one = lease(&store, 1).await;
+    server.cli(&["SCRIPT", "FLUSH"]).expect("no scripts");
+    assert_eq!(store.settle(&one, paid()).await.expect("an answer"), Settled::Recorded);
+    let two = lease(&store, 2).await;
+    server.stop().expect("a server to stop");
+    server.start_again().expect("a server");
+    assert_eq!(store.settle(&two, paid()).await.expect("an answer"), Settled::Recorded);
+    assert_replayed(&store, 1).await;
+}
+
+#[tokio::test]
+async fn a_socket_is_as_good_as_a_port() {
+    let server = Redis::start().expect("a server");
+    let store = open(&format!("unix://{}", server.socket().display())).await;
+    let held = lease(&store, 1).await;
+    assert_eq!(store.settle(&held, paid()).await.expect("an answer"), Settled::Recorded);
+    assert_replayed(&open(&server.url()).await, 1).await;
+}
+
+/// An outage: verbs say for sure that nothing happened, or that it may have.
+#[tokio::test]
+async fn while_the_server_is_away_verbs_fail_and_then_go_on() {
+    let server = Redis::options().setting("appendonly", "yes").start().expect("a server");
+    let store = open(&server.url()).await;
+    let held = lease(&store, 1).await;
+    server.kill().expect("a server to kill");
+    // The connection is gone by now, or is found to be: then it may have been heard.
+    let _ = claim(&store, 2, 1).await.expect_err("nobody is there");
+    let error = claim(&store, 2, 1).await.expect_err("nobody is there");
+    assert!(matches!(error, StoreError::Unavailable { .. }), "{error:?}");
+    server.start_again().expect("a server");
+    assert_eq!(store.settle(&held, paid()).await.expect("an answer"), Settled::Recorded);
+
+    server.pause().expect("a server to freeze");
+    let error = claim(&store, 2, 1).await.expect_err("nobody answers");
+    assert!(matches!(error, StoreError::TimedOut { .. }), "{error:?}");
+    let error = claim(&store, 2, 1).await.expect_err("nobody answers");
+    assert!(matches!(error, StoreError::Unavailable { .. }), "{error:?}");
+    server.resume().expect("a server");
+    // What was sent while it was frozen is heard now: the same claim, repeated.
+    let again = lease(&store, 2).await;
+    assert_eq!(again.fence().get(), 1);
+}
+
+#[tokio::test]
+async fn values_that_are_not_records_are_damage() {
+    let server = Redis::start().expect("a server");
+    let store = open(&server.url()).await;
+    let key = |number: u8| format!("semel:{}", format!("{number:02x}").repeat(32));
+    server.cli(&["SET", &key(1), "\u{2}tomorrow"]).expect("a later version");
+    server.cli(&["SET", &key(2), "\u{1}cut"]).expect("half a record");
+    server.cli(&["RPUSH", &key(3), "a list"]).expect("another type");
+    for (number, said) in [(1, "version 2"), (2, "after 4 bytes"), (3, "another prefix")] {
+        let error = claim(&store, number, 1).await.expect_err("damage");
+        assert!(matches!(error, StoreError::Corrupt { .. }), "{error:?}");
+        assert!(error.to_string().contains(said), "{error}");
+        let error = store.inspect(RecordId::from_bytes([number; 32])).await.expect_err("damage");
+        assert!(matches!(error, StoreError::Corrupt { .. }), "{error:?}");
+    }
+}
+
+/// Trap 5 and I10: space comes back by itself.
+#[tokio::test]
+async fn keys_expire_by_themselves() {
+    let server = Redis::start().expect("a server");
+    let store = open(&server.url()).await;
+    let brief = Policy::builder()
+        .lease(Duration::from_millis(50))
+        .ttl(Duration::from_millis(100))
+        .build()
+        .expect("a policy");
+    for number in 0..50 {
+        store.claim(&attempt(number, 1), &brief).await.expect("an answer");
+    }
+    eventually("they are gone", || server.cli(&["DBSIZE"]).expect("a number") == "0");
+}

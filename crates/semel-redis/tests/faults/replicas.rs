@@ -1,0 +1,65 @@
+//! Waiting for replicas.
+
+use std::time::Duration;
+
+use semel_core::{Attempt, Claim, Fingerprint, Owner, Policy, RecordId};
+use semel_store::{Settled, Store as _, StoreError};
+use semel_testserver::Redis;
+
+use crate::patience::eventually;
+use crate::{assert_replayed, claim, lease, options, paid, replica_of};
+
+/// Too few replicas: it is written, and nobody is told so.
+#[tokio::test]
+async fn what_too_few_replicas_have_is_in_doubt() {
+    let master = Redis::start().expect("a server");
+    let replica = replica_of(&master);
+    let store = options(&master.url()).wait_replicas(1).open().await.expect("a store");
+    let held = lease(&store, 1).await;
+    replica.pause().expect("a replica to freeze");
+    let in_doubt = |error: StoreError| {
+        assert!(matches!(error, StoreError::TimedOut { .. }), "{error:?}");
+        assert!(error.to_string().contains("0 of 1 replicas"), "{error}");
+    };
+    in_doubt(store.settle(&held, paid()).await.expect_err("no replica"));
+    // It is there, but whoever asks must not be told yet: a failover would undo it.
+    in_doubt(claim(&store, 1, 2).await.expect_err("no replica"));
+    in_doubt(store.inspect(RecordId::from_bytes([1; 32])).await.expect_err("no replica"));
+    in_doubt(store.settle(&held, paid()).await.expect_err("no replica"));
+    in_doubt(store.renew(&held, Duration::from_secs(9)).await.map(drop).expect_err("no replica"));
+    in_doubt(claim(&store, 2, 1).await.expect_err("no replica"));
+    // What does not rest on the record needs no replica.
+    let other = Attempt::new(
+        RecordId::from_bytes([1; 32]),
+        Fingerprint::new([("body", "y")]),
+        Owner::from_u128(3),
+    );
+    let mismatch = store.claim(&other, &Policy::default()).await.expect("an answer");
+    assert_eq!(mismatch, Claim::Mismatch);
+    replica.resume().expect("a replica");
+    assert_eq!(store.settle(&held, paid()).await.expect("an answer"), Settled::Recorded);
+    assert_replayed(&store, 1).await;
+    assert_eq!(lease(&store, 2).await.fence().get(), 1, "the claim did not recognise itself");
+}
+
+/// A master that becomes a replica while a verb waits: the write was made, and may be undone.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_master_that_is_demoted_leaves_doubt() {
+    let master = Redis::start().expect("a server");
+    let replica = replica_of(&master);
+    let store = options(&master.url())
+        .wait_replicas(1)
+        .verb_timeout(Duration::from_secs(20))
+        .open()
+        .await
+        .expect("a store");
+    replica.pause().expect("a replica to freeze");
+    let claiming = tokio::spawn(async move { claim(&store, 1, 1).await });
+    eventually("it waits", || {
+        master.cli(&["INFO", "clients"]).expect("facts").contains("blocked_clients:1")
+    });
+    let other = Redis::start().expect("another server");
+    master.cli(&["REPLICAOF", "127.0.0.1", &other.port().to_string()]).expect("a replica");
+    let error = claiming.await.expect("an end").expect_err("no replica");
+    assert!(matches!(error, StoreError::TimedOut { .. }), "{error:?}");
+}
