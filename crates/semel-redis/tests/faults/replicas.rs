@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use semel_core::{Attempt, Claim, Fingerprint, Owner, Policy, RecordId};
+use semel_core::{Attempt, Claim, Fingerprint, Owner, Policy, RecordId, Release};
 use semel_store::{Settled, Store as _, StoreError};
 use semel_testserver::Redis;
 
@@ -14,7 +14,8 @@ use crate::{assert_replayed, claim, lease, options, paid, replica_of};
 async fn what_too_few_replicas_have_is_in_doubt() {
     let master = Redis::start().expect("a server");
     let replica = replica_of(&master);
-    let store = options(&master.url()).wait_replicas(1).open().await.expect("a store");
+    let open = || options(&master.url()).wait_replicas(1).open();
+    let store = open().await.expect("a store");
     let held = lease(&store, 1).await;
     replica.pause().expect("a replica to freeze");
     let in_doubt = |error: StoreError| {
@@ -22,18 +23,20 @@ async fn what_too_few_replicas_have_is_in_doubt() {
         assert!(error.to_string().contains("0 of 1 replicas"), "{error}");
     };
     in_doubt(store.settle(&held, paid()).await.expect_err("no replica"));
-    // It is there, but whoever asks must not be told yet: a failover would undo it.
-    in_doubt(claim(&store, 1, 2).await.expect_err("no replica"));
-    in_doubt(store.inspect(RecordId::from_bytes([1; 32])).await.expect_err("no replica"));
-    in_doubt(store.settle(&held, paid()).await.expect_err("no replica"));
+    // It is there, but whoever asks must not be told yet: a failover would undo it. Each on a connection
+    // that has written nothing before, and so would have nothing to wait for.
+    let id = RecordId::from_bytes([1; 32]);
+    in_doubt(claim(&open().await.expect("a store"), 1, 2).await.expect_err("no replica"));
+    let other = open().await.expect("a store");
+    in_doubt(other.inspect(id).await.expect_err("no replica"));
+    let other = open().await.expect("a store");
+    in_doubt(other.settle(&held, paid()).await.expect_err("no replica"));
+    let other = open().await.expect("a store");
+    in_doubt(other.release(&held, Release::Retry).await.map(drop).expect_err("no replica"));
     in_doubt(store.renew(&held, Duration::from_secs(9)).await.map(drop).expect_err("no replica"));
     in_doubt(claim(&store, 2, 1).await.expect_err("no replica"));
     // What does not rest on the record needs no replica.
-    let other = Attempt::new(
-        RecordId::from_bytes([1; 32]),
-        Fingerprint::new([("body", "y")]),
-        Owner::from_u128(3),
-    );
+    let other = Attempt::new(id, Fingerprint::new([("body", "y")]), Owner::from_u128(3));
     let mismatch = store.claim(&other, &Policy::default()).await.expect("an answer");
     assert_eq!(mismatch, Claim::Mismatch);
     replica.resume().expect("a replica");
