@@ -4,12 +4,19 @@ use crate::OpenError;
 use crate::url::TlsChoice;
 
 #[cfg(feature = "tls")]
-pub(crate) use with_rustls::Connector;
-
+pub(crate) type Connector = tokio_postgres_rustls::MakeRustlsConnect;
 #[cfg(not(feature = "tls"))]
 pub(crate) type Connector = tokio_postgres::NoTls;
 
 /// How to speak TLS, by what the address says.
+#[cfg(feature = "tls")]
+pub(crate) fn connector(choice: &TlsChoice) -> Result<Connector, OpenError> {
+    let TlsChoice { verified, root, identity } = choice.clone();
+    let config = semel_tls::Trust { verified, root, identity }.client_config();
+    let config = config.map_err(|error| OpenError::Tls { what: error.to_string() })?;
+    Ok(Connector::new(config))
+}
+
 #[cfg(not(feature = "tls"))]
 pub(crate) fn connector(choice: &TlsChoice) -> Result<Connector, OpenError> {
     if *choice == TlsChoice::default() {
@@ -18,127 +25,4 @@ pub(crate) fn connector(choice: &TlsChoice) -> Result<Connector, OpenError> {
     Err(OpenError::Tls {
         what: "this build has no TLS; build it with the feature `tls`".to_owned(),
     })
-}
-
-#[cfg(feature = "tls")]
-pub(crate) use with_rustls::connector;
-
-#[cfg(feature = "tls")]
-mod with_rustls {
-    use std::path::Path;
-    use std::sync::Arc;
-
-    use rustls_pki_types::pem::PemObject as _;
-    use rustls_pki_types::{CertificateDer, PrivateKeyDer, ServerName, UnixTime};
-    use tokio_postgres_rustls::MakeRustlsConnect;
-    use tokio_rustls::rustls::client::WantsClientCert;
-    use tokio_rustls::rustls::client::danger::{
-        HandshakeSignatureValid, ServerCertVerified, ServerCertVerifier,
-    };
-    use tokio_rustls::rustls::crypto::{
-        CryptoProvider, aws_lc_rs, verify_tls12_signature, verify_tls13_signature,
-    };
-    use tokio_rustls::rustls::{
-        ClientConfig, ConfigBuilder, DigitallySignedStruct, Error, RootCertStore, SignatureScheme,
-    };
-
-    use super::{OpenError, TlsChoice};
-
-    pub(crate) type Connector = MakeRustlsConnect;
-
-    /// How to speak TLS, by what the address says.
-    pub(crate) fn connector(choice: &TlsChoice) -> Result<Connector, OpenError> {
-        let provider = Arc::new(aws_lc_rs::default_provider());
-        let builder = ClientConfig::builder_with_provider(provider.clone())
-            .with_safe_default_protocol_versions()
-            .map_err(tls)?;
-        let builder = if choice.verified {
-            builder.with_root_certificates(roots(choice.root.as_deref())?)
-        } else {
-            builder.dangerous().with_custom_certificate_verifier(Arc::new(AnyServer(provider)))
-        };
-        Ok(MakeRustlsConnect::new(identified(builder, choice)?))
-    }
-
-    fn identified(
-        builder: ConfigBuilder<ClientConfig, WantsClientCert>,
-        choice: &TlsChoice,
-    ) -> Result<ClientConfig, OpenError> {
-        let Some((certificate, key)) = &choice.identity else {
-            return Ok(builder.with_no_client_auth());
-        };
-        let key = PrivateKeyDer::from_pem_file(key).map_err(|error| unreadable(key, &error))?;
-        builder.with_client_auth_cert(certificates(certificate)?, key).map_err(tls)
-    }
-
-    fn roots(file: Option<&Path>) -> Result<RootCertStore, OpenError> {
-        let mut roots = RootCertStore::empty();
-        let found = match file {
-            Some(file) => certificates(file)?,
-            None => rustls_native_certs::load_native_certs().certs,
-        };
-        roots.add_parsable_certificates(found);
-        if roots.is_empty() {
-            let what = "no certificate authority is known here; name one with sslrootcert=FILE";
-            return Err(OpenError::Tls { what: what.to_owned() });
-        }
-        Ok(roots)
-    }
-
-    fn certificates(file: &Path) -> Result<Vec<CertificateDer<'static>>, OpenError> {
-        CertificateDer::pem_file_iter(file)
-            .and_then(Iterator::collect)
-            .map_err(|error| unreadable(file, &error))
-    }
-
-    fn unreadable(file: &Path, error: &dyn std::fmt::Display) -> OpenError {
-        OpenError::Tls { what: format!("{} cannot be read: {error}", file.display()) }
-    }
-
-    #[expect(clippy::needless_pass_by_value, reason = "as map_err hands it over")]
-    fn tls(error: Error) -> OpenError {
-        OpenError::Tls { what: error.to_string() }
-    }
-
-    /// Encrypts without asking who the server is, as libpq does with `sslmode=prefer` and
-    /// `sslmode=require`: it keeps listeners out, not impostors.
-    #[derive(Debug)]
-    struct AnyServer(Arc<CryptoProvider>);
-
-    impl ServerCertVerifier for AnyServer {
-        fn verify_server_cert(
-            &self,
-            _: &CertificateDer<'_>,
-            _: &[CertificateDer<'_>],
-            _: &ServerName<'_>,
-            _: &[u8],
-            _: UnixTime,
-        ) -> Result<ServerCertVerified, Error> {
-            Ok(ServerCertVerified::assertion())
-        }
-
-        fn verify_tls12_signature(
-            &self,
-            message: &[u8],
-            certificate: &CertificateDer<'_>,
-            signed: &DigitallySignedStruct,
-        ) -> Result<HandshakeSignatureValid, Error> {
-            let schemes = &self.0.signature_verification_algorithms;
-            verify_tls12_signature(message, certificate, signed, schemes)
-        }
-
-        fn verify_tls13_signature(
-            &self,
-            message: &[u8],
-            certificate: &CertificateDer<'_>,
-            signed: &DigitallySignedStruct,
-        ) -> Result<HandshakeSignatureValid, Error> {
-            let schemes = &self.0.signature_verification_algorithms;
-            verify_tls13_signature(message, certificate, signed, schemes)
-        }
-
-        fn supported_verify_schemes(&self) -> Vec<SignatureScheme> {
-            self.0.signature_verification_algorithms.supported_schemes()
-        }
-    }
 }

@@ -15,6 +15,7 @@ use tokio::time::timeout;
 
 use crate::error::{Failure, OpenError};
 use crate::script::{Call, SCRIPTS};
+use crate::tls::Secure;
 use crate::url::{Endpoint, Login};
 
 /// A connection that many share: what they send goes out together, and answers come back in order.
@@ -31,6 +32,7 @@ pub(crate) struct Connection {
 pub(crate) struct Dial {
     pub(crate) login: Login,
     pub(crate) database: i64,
+    pub(crate) secure: Option<Secure>,
     pub(crate) limit: Duration,
 }
 
@@ -54,7 +56,10 @@ impl Dial {
                     let stream = TcpStream::connect((host.as_str(), *port)).await;
                     let stream = stream.map_err(|error| OpenError::io(to, &error))?;
                     prepare(&stream).map_err(|error| OpenError::io(to, &error))?;
-                    self.greet(to, stream).await
+                    match &self.secure {
+                        None => self.greet(to, stream).await,
+                        Some(secure) => self.greet(to, secure.wrap(host, stream).await?).await,
+                    }
                 }
                 Endpoint::Unix(path) => {
                     let stream = UnixStream::connect(path).await;

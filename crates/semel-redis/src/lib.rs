@@ -19,7 +19,7 @@
 //! - `url`, `options`: where the servers are, and how they are spoken to
 //! - `store`: the verbs; `script`: what they send; `answer`, `value`: what comes back
 //! - `topology`: which server has a record (`slot`), and who is asked when that changes
-//! - `server`, `connection`: the connections to one server
+//! - `server`, `connection`, `tls`: the connections to one server
 //! - `findings`: how the servers may lose records
 //! - `error`: what can go wrong, and what it means
 
@@ -32,6 +32,7 @@ mod script;
 mod server;
 mod slot;
 mod store;
+mod tls;
 mod topology;
 mod url;
 mod value;

@@ -2,6 +2,7 @@ use std::fmt;
 use std::time::Duration;
 
 use crate::connection::Dial;
+use crate::tls::Secure;
 use crate::url::{Address, Endpoint, Place, UrlError};
 use crate::{OpenError, RedisStore};
 
@@ -14,6 +15,8 @@ pub struct Options {
     pub(crate) require_durable: bool,
     pub(crate) verb_timeout: Duration,
     pub(crate) connect_timeout: Duration,
+    /// Made when the store is opened.
+    secure: Option<Secure>,
 }
 
 /// A connection that takes longer is given up.
@@ -52,6 +55,7 @@ impl Options {
             require_durable: false,
             verb_timeout: Duration::from_secs(2),
             connect_timeout: CONNECT_TIMEOUT,
+            secure: None,
             address,
         })
     }
@@ -100,8 +104,12 @@ impl Options {
 
     /// How connections to servers are made.
     pub(crate) fn dial(&self) -> Dial {
-        let Address { login, database, .. } = &self.address;
-        Dial { login: login.clone(), database: *database, limit: self.connect_timeout }
+        Dial {
+            login: self.address.login.clone(),
+            database: self.address.database,
+            secure: self.secure.clone(),
+            limit: self.connect_timeout,
+        }
     }
 
     /// How connections to sentinels are made.
@@ -110,7 +118,8 @@ impl Options {
     }
 
     /// Connects, and checks that the servers can be written to.
-    pub async fn open(self) -> Result<RedisStore, OpenError> {
+    pub async fn open(mut self) -> Result<RedisStore, OpenError> {
+        self.secure = self.address.tls.as_ref().map(Secure::new).transpose()?;
         RedisStore::open(self).await
     }
 }

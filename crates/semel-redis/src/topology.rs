@@ -53,10 +53,6 @@ const KEYS_TRIED: u32 = 100_000;
 
 impl Topology {
     pub(crate) async fn open(options: Options) -> Result<Self, OpenError> {
-        if options.address.tls.is_some() {
-            let what = "this version of Semel has none for Redis".to_owned();
-            return Err(OpenError::Tls { what });
-        }
         let servers = Servers::new(options);
         let known = RwLock::new(Arc::new(ask(&servers, &[]).await?));
         Ok(Self { servers, known, asking: tokio::sync::Mutex::default() })

@@ -1,7 +1,8 @@
 //! The directory of a server.
 
-use std::fs::{self, File, Permissions, TryLockError};
-use std::os::unix::fs::PermissionsExt as _;
+use std::fs::{self, File, OpenOptions, Permissions, TryLockError};
+use std::io::Write as _;
+use std::os::unix::fs::{OpenOptionsExt as _, PermissionsExt as _};
 use std::path::{Path, PathBuf};
 
 use tempfile::TempDir;
@@ -81,4 +82,19 @@ fn lock(path: &Path, account: Option<Account>) -> Result<(PathBuf, File), Error>
 fn open_up(path: &Path, account: Option<Account>) -> Result<(), Error> {
     let mode = if account.is_some() { 0o711 } else { 0o700 };
     fs::set_permissions(path, Permissions::from_mode(mode)).map_err(Error::at(path))
+}
+
+/// Writes a file that only the server's user can read.
+pub(crate) fn write_private(
+    path: &Path,
+    content: &str,
+    account: Option<Account>,
+) -> Result<(), Error> {
+    let write = || {
+        let mut options = OpenOptions::new();
+        let mut file = options.write(true).create(true).truncate(true).mode(0o600).open(path)?;
+        file.write_all(content.as_bytes())
+    };
+    write().map_err(Error::at(path))?;
+    account.map_or(Ok(()), |account| account.give(path))
 }

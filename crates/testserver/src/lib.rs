@@ -9,6 +9,7 @@
 //! tells it (`keeper`), and a process of its own clears up (`janitor`).
 
 mod account;
+mod certificate;
 mod clock;
 mod error;
 mod home;

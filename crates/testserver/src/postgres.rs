@@ -15,7 +15,6 @@ mod faults;
 mod launch;
 mod options;
 mod sql;
-mod tls;
 
 use std::fmt;
 use std::path::{Path, PathBuf};

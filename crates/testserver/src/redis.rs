@@ -51,6 +51,7 @@ pub struct Redis {
     settings: Vec<(String, String)>,
     clock: Option<Arc<Clock>>,
     is_sentinel: bool,
+    certificate: Option<PathBuf>,
     port: u16,
     process: Process,
     // Dropped in this order: a janitor that is still there would see its directory vanish.
@@ -71,9 +72,15 @@ impl Redis {
         RedisOptions::default()
     }
 
-    /// `redis://127.0.0.1:PORT`.
+    /// `redis://127.0.0.1:PORT`, or `rediss://` with TLS.
     pub fn url(&self) -> String {
-        format!("redis://127.0.0.1:{}", self.port)
+        let scheme = if self.certificate.is_some() { "rediss" } else { "redis" };
+        format!("{scheme}://127.0.0.1:{}", self.port)
+    }
+
+    /// The certificate to trust, if the server was started with [`RedisOptions::tls`].
+    pub fn certificate(&self) -> Option<&Path> {
+        self.certificate.as_deref()
     }
 
     /// The port. It stays the same when the server is started again.
@@ -97,6 +104,9 @@ impl Redis {
         cli.args(["-e", "-p", &self.port.to_string()]);
         if let Some(password) = self.setting("requirepass") {
             cli.args(["--no-auth-warning", "-a", password]);
+        }
+        if let Some(certificate) = &self.certificate {
+            cli.arg("--tls").arg("--cacert").arg(certificate);
         }
         cli.args(command);
         let printed = run("redis-cli", cli, "", CLI_LIMIT)?;
@@ -147,8 +157,13 @@ impl Redis {
         let port = self.port.to_string();
         let mark = format!("{{title}} {}", self.process.mark().as_str());
         let socket = self.socket();
+        let (plain, secret) = match self.certificate {
+            Some(_) => ("0", port.as_str()),
+            None => (port.as_str(), "0"),
+        };
         for (name, value) in [
-            ("port", port.as_str()),
+            ("port", plain),
+            ("tls-port", secret),
             ("bind", "127.0.0.1"),
             ("unixsocket", &socket.to_string_lossy()),
             ("dir", &self.home.path().join("data").to_string_lossy()),
@@ -159,6 +174,13 @@ impl Redis {
             ("oom-score-adj", "no"),
         ] {
             command.arg(format!("--{name}")).arg(value);
+        }
+        if let Some(certificate) = &self.certificate {
+            for name in ["--tls-cert-file", "--tls-ca-cert-file"] {
+                command.arg(name).arg(certificate);
+            }
+            command.arg("--tls-key-file").arg(self.home.path().join("server.key"));
+            command.args(["--tls-auth-clients", "no"]);
         }
         for (name, value) in &self.settings {
             command.arg(format!("--{name}")).args(value.split(' '));

@@ -6,6 +6,7 @@ mod patience;
 mod replicas;
 mod rights;
 mod sentinel;
+mod tls;
 
 use std::time::Duration;
 

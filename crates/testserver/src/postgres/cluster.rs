@@ -1,8 +1,7 @@
 //! Making the files of a cluster.
 
-use std::fs::{self, OpenOptions};
-use std::io::{self, Write as _};
-use std::os::unix::fs::OpenOptionsExt as _;
+use std::fs;
+use std::io;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
@@ -10,7 +9,7 @@ use super::NAME;
 use super::binaries::Binaries;
 use crate::Error;
 use crate::account::Account;
-use crate::home::Home;
+use crate::home::{Home, write_private};
 use crate::keeper::tied;
 use crate::run::run;
 use crate::token::token;
@@ -47,21 +46,6 @@ pub(super) fn make(
     run("initdb", initdb, "", LIMIT)?;
     fs::rename(&new, data(home)).map_err(Error::at(&new))?;
     Ok(password)
-}
-
-/// Writes a file that only the server's user can read.
-pub(super) fn write_private(
-    path: &Path,
-    content: &str,
-    account: Option<Account>,
-) -> Result<(), Error> {
-    let write = || {
-        let mut options = OpenOptions::new();
-        let mut file = options.write(true).create(true).truncate(true).mode(0o600).open(path)?;
-        file.write_all(content.as_bytes())
-    };
-    write().map_err(Error::at(path))?;
-    account.map_or(Ok(()), |account| account.give(path))
 }
 
 /// An empty directory of the server's user.

@@ -7,9 +7,10 @@ use std::sync::atomic::AtomicU64;
 use rustix::process::Signal;
 
 use super::binaries::Binaries;
-use super::{Postgres, cluster, tls};
+use super::{Postgres, cluster};
 use crate::Error;
 use crate::account::Account;
+use crate::certificate;
 use crate::home::Home;
 use crate::janitor::Janitor;
 use crate::mark::Mark;
@@ -83,7 +84,7 @@ impl Options {
         let mark = Mark::new(home.path())?;
         let janitor = Janitor::start(&mark, home.is_temporary().then(|| home.path()))?;
         let password = cluster::make(&home, &binaries, account)?;
-        let certificate = self.tls.then(|| tls::certificate(&home, account)).transpose()?;
+        let certificate = self.tls.then(|| certificate::make(&home, account)).transpose()?;
         Ok(Postgres {
             binaries,
             account,

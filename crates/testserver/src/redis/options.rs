@@ -6,6 +6,7 @@ use std::{env, fs};
 
 use super::Redis;
 use crate::Error;
+use crate::certificate;
 use crate::clock::Clock;
 use crate::home::Home;
 use crate::janitor::Janitor;
@@ -19,6 +20,7 @@ pub struct RedisOptions {
     settings: Vec<(String, String)>,
     clock: Option<Arc<Clock>>,
     sentinel: Option<String>,
+    tls: bool,
 }
 
 // === impl RedisOptions ===
@@ -37,6 +39,14 @@ impl RedisOptions {
     #[must_use]
     pub fn clock(mut self, clock: Arc<Clock>) -> Self {
         self.clock = Some(clock);
+        self
+    }
+
+    /// Speaks TLS alone, with a certificate of its own for 127.0.0.1 and `localhost`:
+    /// [`Redis::certificate`]. Needs `openssl`.
+    #[must_use]
+    pub fn tls(mut self) -> Self {
+        self.tls = true;
         self
     }
 
@@ -61,15 +71,24 @@ impl RedisOptions {
         let mark = Mark::new(home.path())?;
         let janitor = Janitor::start(&mark, Some(home.path()))?;
         let process = Process::new(mark);
-        let Self { settings, clock, sentinel } = self;
+        let Self { settings, clock, sentinel, tls } = self;
+        let certificate = tls.then(|| certificate::make(&home, None)).transpose()?;
         let is_sentinel = sentinel.is_some();
         if let Some(lines) = sentinel {
             // It writes down there what it learns.
             let file = home.path().join("sentinel.conf");
             fs::write(&file, lines).map_err(Error::at(&file))?;
         }
-        let mut redis =
-            Redis { settings, clock, is_sentinel, port: 0, process, _janitor: janitor, home };
+        let mut redis = Redis {
+            settings,
+            clock,
+            is_sentinel,
+            certificate,
+            port: 0,
+            process,
+            _janitor: janitor,
+            home,
+        };
         on_a_spare_port(port::spare, |port| {
             redis.port = port;
             redis.launch()

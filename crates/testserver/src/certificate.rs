@@ -5,10 +5,9 @@ use std::path::PathBuf;
 use std::process::Command;
 use std::time::Duration;
 
-use super::cluster::write_private;
 use crate::Error;
 use crate::account::Account;
-use crate::home::Home;
+use crate::home::{Home, write_private};
 use crate::run::run;
 
 /// Not an authority, as it would be without this: some clients refuse one that serves.
@@ -29,7 +28,7 @@ const DAYS: &str = "3650";
 const LIMIT: Duration = Duration::from_mins(1);
 
 /// Makes a certificate and its key, unless they are there; the certificate.
-pub(super) fn certificate(home: &Home, account: Option<Account>) -> Result<PathBuf, Error> {
+pub(crate) fn make(home: &Home, account: Option<Account>) -> Result<PathBuf, Error> {
     let [certificate, key, new, config] =
         ["server.crt", "server.key", "server.crt.new", "openssl.cnf"]
             .map(|name| home.path().join(name));
