@@ -85,6 +85,15 @@ impl Registry {
         Announcer { registry: self.clone(), id, news: News::LookAgain }
     }
 
+    /// Tells those who listen here what one of them found out.
+    pub(crate) fn tell(&self, id: RecordId, news: News) {
+        self.with(id, |local| {
+            if let Some(sender) = &local.news {
+                sender.send_replace(news);
+            }
+        });
+    }
+
     /// Does something with a record's local matters, and forgets them when nobody is left.
     fn with<T>(&self, id: RecordId, act: impl FnOnce(&mut Local) -> T) -> T {
         let mut shard = self.shard(id);

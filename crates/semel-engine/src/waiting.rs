@@ -5,8 +5,8 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use semel_core::{Claim, InFlight, State, Timestamp};
-use semel_store::StoreError;
-use tokio::time::{Instant, sleep, sleep_until};
+use semel_store::{StoreError, Watch};
+use tokio::time::{Instant, sleep_until};
 
 use crate::Answer;
 use crate::answer::Caller;
@@ -17,11 +17,20 @@ use crate::registry::{Listener, News};
 use crate::renewal::Tenure;
 
 const POLL_FIRST: Duration = Duration::from_millis(10);
-/// The longest pause between two polls while another node executes.
-const POLL_MAX: Duration = Duration::from_millis(250);
-/// The same while this process executes: its news are the rule, and polling is for the case that
-/// its lease was lost.
-const POLL_MAX_LOCAL: Duration = Duration::from_secs(1);
+/// The longest pause between two polls of a record by all who wait for it in this process, if they are
+/// few.
+const POLL_MAX: Duration = Duration::from_millis(80);
+/// By how much that is stretched for each who waits for anything in this process: so all of them together
+/// poll about a thousand times a second, and not more.
+const POLL_EACH: Duration = Duration::from_millis(1);
+/// Nobody looks more rarely than this.
+const POLL_RARELY: Duration = Duration::from_secs(5);
+/// The longest pause while news are to be heard: those of this process, which executes, or of the store.
+/// Polling is for the case that they get lost.
+const POLL_MAX_HEARING: Duration = Duration::from_secs(1);
+/// Over how long those are spread who all heard at once that it is worth a look: the first tells the
+/// others what it found.
+const SPREAD_MAX: Duration = Duration::from_millis(250);
 
 /// Why a waiter woke.
 enum Wake {
@@ -29,8 +38,16 @@ enum Wake {
     Poll,
     /// Something happened in this process.
     News(News),
+    /// Something may have happened elsewhere.
+    Reason,
     /// The deadline passed, the caller left or the engine is shutting down.
     Stop,
+}
+
+/// What a waiter listens to.
+struct Ears {
+    listener: Listener,
+    watch: Option<Watch>,
 }
 
 impl Errand {
@@ -54,29 +71,41 @@ impl Errand {
         if !listener.start_waiting(shared.limits.waiters_per_record_max) {
             return Ok(Claim::InFlight { until });
         }
-        let mut polls = Backoff::new(POLL_FIRST, POLL_MAX);
+        let watch = shared.store.watch(self.claimant.id());
+        let mut ears = Ears { listener, watch };
+        let mut polls = ears.polls(&shared);
+        let mut look_at = Instant::now() + polls.pause();
         loop {
             // An attempt that may hold a lease unheard still counts as running.
             if !self.claimant.is_in_doubt() {
                 self.slot = None;
             }
-            match pause(&shared, &mut self.caller, &mut listener, deadline, &mut polls).await {
+            match ears.pause(&shared, &mut self.caller, deadline, look_at).await {
                 Wake::Stop => return Ok(Claim::InFlight { until }),
                 Wake::News(News::Settled { fingerprint, settlement, expires })
                     if fingerprint == self.claimant.fingerprint() =>
                 {
                     return Ok(Claim::Replay { settlement, expires });
                 }
-                Wake::News(_) => sleep(spread(&listener, deadline)).await,
+                // Soon, but not all at once.
+                Wake::News(_) | Wake::Reason => {
+                    look_at = look_at.min(Instant::now() + ears.spread());
+                    continue;
+                }
                 Wake::Poll => {}
             }
             match self.poll().await {
                 Ok(Some(Claim::InFlight { until: seen })) => until = seen,
-                Ok(Some(claim)) => return Ok(claim),
+                Ok(Some(claim)) => {
+                    self.share(&claim);
+                    return Ok(claim);
+                }
                 Ok(None) => {}
                 Err(error) if error.is_passing() => {}
                 Err(error) => return Err(error),
             }
+            polls.set_cap(ears.longest_pause(&shared));
+            look_at = Instant::now() + polls.pause();
         }
     }
 
@@ -88,6 +117,16 @@ impl Errand {
         match self.slot {
             Some(_) => self.claimant.claim_now().await.map(Some),
             None => Ok(None),
+        }
+    }
+
+    /// Spares the others who wait here the question.
+    fn share(&self, claim: &Claim) {
+        if let Claim::Replay { settlement, expires } = claim {
+            let (settlement, expires) = (settlement.clone(), *expires);
+            let fingerprint = self.claimant.fingerprint();
+            let news = News::Settled { fingerprint, settlement, expires };
+            self.claimant.shared().registry.tell(self.claimant.id(), news);
         }
     }
 }
@@ -103,8 +142,9 @@ pub(crate) async fn fenced_off(tenure: &Tenure, caller: &mut Caller) -> Option<A
         InFlight::Conflict | InFlight::Accepted => Instant::now(),
     };
     let mut until = lease.until();
-    let mut listener = shared.registry.listen(lease.id());
-    let mut polls = Backoff::new(POLL_FIRST, POLL_MAX);
+    let listener = shared.registry.listen(lease.id());
+    let mut ears = Ears { listener, watch: shared.store.watch(lease.id()) };
+    let mut polls = ears.polls(shared);
     loop {
         let call = shared.store.inspect(lease.id());
         if let Ok(record) = Shared::within(tenure.verb_timeout(), "inspect", call).await {
@@ -118,44 +158,71 @@ pub(crate) async fn fenced_off(tenure: &Tenure, caller: &mut Caller) -> Option<A
                 }
             }
         }
-        let over = Instant::now() >= deadline || !caller.is_waiting();
-        if over
-            || matches!(
-                pause(shared, caller, &mut listener, deadline, &mut polls).await,
-                Wake::Stop
-            )
-        {
+        if Instant::now() >= deadline || !caller.is_waiting() {
+            return Some(Answer::InFlight { until });
+        }
+        polls.set_cap(ears.longest_pause(shared));
+        let look_at = Instant::now() + polls.pause();
+        if let Wake::Stop = ears.pause(shared, caller, deadline, look_at).await {
             return Some(Answer::InFlight { until });
         }
     }
 }
 
-/// Sleeps until there is reason to look again, or to stop.
-async fn pause(
-    shared: &Shared,
-    caller: &mut Caller,
-    listener: &mut Listener,
-    deadline: Instant,
-    polls: &mut Backoff,
-) -> Wake {
-    let (executing_here, _) = listener.company();
-    polls.set_cap(if executing_here { POLL_MAX_LOCAL } else { POLL_MAX });
-    tokio::select! {
-        biased;
-        news = listener.hear() => Wake::News(news),
-        () = caller.left() => Wake::Stop,
-        () = shared.closing.cancelled() => Wake::Stop,
-        () = sleep_until(deadline) => Wake::Stop,
-        () = sleep(polls.pause()) => Wake::Poll,
-    }
-}
+// === impl Ears ===
 
-/// A short random delay for those who were all woken at once and can be granted only one lease: the
-/// more they are, the further they spread.
-fn spread(listener: &Listener, deadline: Instant) -> Duration {
-    let (_, waiters) = listener.company();
-    let others = u64::try_from(waiters.saturating_sub(1)).unwrap_or(u64::MAX);
-    let longest = Duration::from_millis(others).min(POLL_MAX);
-    let left = deadline.saturating_duration_since(Instant::now());
-    crate::backoff::jittered(Duration::ZERO, longest).min(left)
+impl Ears {
+    /// Sleeps until there is reason to look again, or to stop.
+    async fn pause(
+        &mut self,
+        shared: &Shared,
+        caller: &mut Caller,
+        deadline: Instant,
+        look_at: Instant,
+    ) -> Wake {
+        let Self { listener, watch } = self;
+        let reason = async {
+            match watch {
+                Some(watch) => watch.reason().await,
+                None => std::future::pending().await,
+            }
+        };
+        tokio::select! {
+            biased;
+            news = listener.hear() => Wake::News(news),
+            () = caller.left() => Wake::Stop,
+            () = shared.closing.cancelled() => Wake::Stop,
+            () = sleep_until(deadline) => Wake::Stop,
+            () = reason => Wake::Reason,
+            () = sleep_until(look_at) => Wake::Poll,
+        }
+    }
+
+    /// First often, then rarely.
+    fn polls(&self, shared: &Shared) -> Backoff {
+        let company = u32::try_from(self.listener.company().1.max(1)).unwrap_or(u32::MAX);
+        let longest = self.longest_pause(shared);
+        Backoff::new(POLL_FIRST.saturating_mul(company).min(longest), longest)
+    }
+
+    /// How rarely it is enough to look. Those who wait for the same record take turns.
+    fn longest_pause(&self, shared: &Shared) -> Duration {
+        let (executing_here, company) = self.listener.company();
+        if executing_here || self.watch.as_ref().is_some_and(Watch::is_listening) {
+            return POLL_MAX_HEARING;
+        }
+        let company = u32::try_from(company.max(1)).unwrap_or(u32::MAX);
+        let all = u32::try_from(shared.waiters.taken()).unwrap_or(u32::MAX);
+        let pause = POLL_MAX.saturating_mul(company).max(POLL_EACH.saturating_mul(all));
+        pause.min(POLL_RARELY)
+    }
+
+    /// A short random delay for those who were all woken at once and can be granted only one lease: the
+    /// more they are, the further they spread.
+    fn spread(&self) -> Duration {
+        let (_, waiters) = self.listener.company();
+        let others = u64::try_from(waiters.saturating_sub(1)).unwrap_or(u64::MAX);
+        let longest = Duration::from_millis(others).min(SPREAD_MAX);
+        crate::backoff::jittered(Duration::ZERO, longest)
+    }
 }

@@ -9,7 +9,7 @@ use semel_core::{
     Timestamp,
 };
 
-use crate::{Clock, Health, IdHash, Released, Renewed, Settled, Store, StoreFuture, Swept};
+use crate::{Clock, Health, IdHash, Released, Renewed, Settled, Store, StoreFuture, Swept, Watch};
 
 /// Answers replays from this process's memory: a settled record never changes until it expires
 /// (I2), so a copy is as good as the record.
@@ -188,6 +188,10 @@ impl<S: Store> Store for Cached<S> {
             return Some(Claim::Mismatch);
         }
         Some(Claim::Replay { settlement: copy.settlement, expires: copy.expires })
+    }
+
+    fn watch(&self, id: RecordId) -> Option<Watch> {
+        self.store.watch(id)
     }
 
     fn renew<'a>(&'a self, lease: &'a Lease, duration: Duration) -> StoreFuture<'a, Renewed> {

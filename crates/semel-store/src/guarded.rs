@@ -5,7 +5,7 @@ use semel_core::{Attempt, Claim, Lease, Policy, Record, RecordId, Release, Settl
 use tokio::sync::Semaphore;
 use tokio::time::{Instant, timeout};
 
-use crate::{Health, Released, Renewed, Settled, Store, StoreError, StoreFuture, Swept};
+use crate::{Health, Released, Renewed, Settled, Store, StoreError, StoreFuture, Swept, Watch};
 
 mod breaker;
 
@@ -134,6 +134,10 @@ impl<S: Store> Store for Guarded<S> {
     fn recall(&self, attempt: &Attempt) -> Option<Claim> {
         // Known without asking, so it is known in an outage too.
         self.store.recall(attempt)
+    }
+
+    fn watch(&self, id: RecordId) -> Option<Watch> {
+        self.store.watch(id)
     }
 
     fn renew<'a>(&'a self, lease: &'a Lease, duration: Duration) -> StoreFuture<'a, Renewed> {

@@ -23,6 +23,7 @@ mod server_clock;
 mod store;
 #[cfg(test)]
 mod unruly;
+mod watch;
 
 pub use answers::{FromTransition, Health, Released, Renewed, Settled, Swept};
 pub use cached::{CacheLimits, Cached};
@@ -34,3 +35,4 @@ pub use metered::{Metered, metric};
 pub use record_map::{IdHash, IdHasher, RecordMap};
 pub use server_clock::ServerClock;
 pub use store::{Store, StoreFuture};
+pub use watch::{Told, Watch};

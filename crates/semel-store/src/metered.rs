@@ -4,7 +4,7 @@ use metrics::{Counter, Histogram};
 use semel_core::{Attempt, Claim, Lease, Policy, Record, RecordId, Release, Settlement};
 use tokio::time::Instant;
 
-use crate::{Health, Released, Renewed, Settled, Store, StoreError, StoreFuture, Swept};
+use crate::{Health, Released, Renewed, Settled, Store, StoreError, StoreFuture, Swept, Watch};
 
 pub mod metric;
 mod word;
@@ -61,6 +61,10 @@ impl<S: Store> Store for Metered<S> {
         let claim = self.store.recall(attempt).map(Ok)?;
         self.claim.count(Word::of(&claim));
         claim.ok()
+    }
+
+    fn watch(&self, id: RecordId) -> Option<Watch> {
+        self.store.watch(id)
     }
 
     fn renew<'a>(&'a self, lease: &'a Lease, duration: Duration) -> StoreFuture<'a, Renewed> {

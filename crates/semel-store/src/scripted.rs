@@ -32,7 +32,8 @@ use semel_core::{
 use tokio::sync::watch;
 
 use crate::{
-    Health, MemoryStore, Released, Renewed, Settled, Store, StoreError, StoreFuture, Swept,
+    Health, MemoryStore, Released, Renewed, Settled, Store, StoreError, StoreFuture, Swept, Told,
+    Watch,
 };
 
 pub use logs::Logs;
@@ -43,6 +44,7 @@ pub struct ScriptedStore {
     memory: MemoryStore,
     script: Mutex<Script>,
     mended: watch::Sender<()>,
+    told: watch::Sender<Told>,
 }
 
 /// The verbs that can be scripted.
@@ -100,7 +102,8 @@ impl ScriptedStore {
     /// Keeps its records in `memory`, which others may use too. It does its work until it is told
     /// otherwise.
     pub fn over(memory: MemoryStore) -> Self {
-        Self { memory, script: Mutex::default(), mended: watch::Sender::new(()) }
+        let (mended, told) = (watch::Sender::new(()), watch::Sender::new(Told::default()));
+        Self { memory, script: Mutex::default(), mended, told }
     }
 
     /// Where the records are kept: a way past the script.
@@ -132,6 +135,17 @@ impl ScriptedStore {
     pub fn mend(&self) {
         self.script().always.clear();
         self.mended.send_replace(());
+    }
+
+    /// Those who watch a record hear it from now on, or no longer, if [`tell`](Self::tell) says that it
+    /// has changed. Whatever others do in the memory it does not hear of.
+    pub fn listen(&self, listening: bool) {
+        self.told.send_modify(|told| told.listening = listening);
+    }
+
+    /// Tells all who watch that their record has changed.
+    pub fn tell(&self) {
+        self.told.send_modify(|told| told.changes += 1);
     }
 
     /// How often the verb was called, whatever became of it.
@@ -201,6 +215,10 @@ impl Store for ScriptedStore {
     fn claim<'a>(&'a self, attempt: &'a Attempt, policy: &'a Policy) -> StoreFuture<'a, Claim> {
         self.script().claimed = Some((attempt.id(), attempt.fingerprint(), attempt.owner()));
         self.play(Verb::Claim, self.memory.claim(attempt, policy))
+    }
+
+    fn watch(&self, _id: RecordId) -> Option<Watch> {
+        Some(Watch::new(self.told.subscribe(), ()))
     }
 
     fn renew<'a>(&'a self, lease: &'a Lease, duration: Duration) -> StoreFuture<'a, Renewed> {

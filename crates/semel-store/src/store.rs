@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use semel_core::{Attempt, Claim, Lease, Policy, Record, RecordId, Release, Settlement};
 
-use crate::{Health, Released, Renewed, Settled, StoreError, Swept};
+use crate::{Health, Released, Renewed, Settled, StoreError, Swept, Watch};
 
 /// What a verb of a store returns. Boxed, so that a store can be chosen at run time.
 pub type StoreFuture<'a, T> = Pin<Box<dyn Future<Output = Result<T, StoreError>> + Send + 'a>>;
@@ -46,6 +46,13 @@ pub trait Store: Send + Sync + 'static {
         None
     }
 
+    /// Hears of changes of a record that other nodes make, if the store can. Needs a runtime.
+    ///
+    /// This one has a default too: those who wait can always look again.
+    fn watch(&self, _id: RecordId) -> Option<Watch> {
+        None
+    }
+
     /// Extends a lease by `duration` from now, on the store's clock.
     fn renew<'a>(&'a self, lease: &'a Lease, duration: Duration) -> StoreFuture<'a, Renewed>;
 
@@ -72,6 +79,10 @@ impl<S: Store + ?Sized> Store for Arc<S> {
 
     fn recall(&self, attempt: &Attempt) -> Option<Claim> {
         (**self).recall(attempt)
+    }
+
+    fn watch(&self, id: RecordId) -> Option<Watch> {
+        (**self).watch(id)
     }
 
     fn renew<'a>(&'a self, lease: &'a Lease, duration: Duration) -> StoreFuture<'a, Renewed> {
