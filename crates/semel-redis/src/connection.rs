@@ -4,12 +4,13 @@ use std::time::Duration;
 
 use redis::aio::MultiplexedConnection;
 use redis::{
-    AsyncConnectionConfig, Cmd, ErrorKind, Pipeline, ProtocolVersion, RedisConnectionInfo,
-    RedisError, ServerErrorKind, Value,
+    AsyncConnectionConfig, Cmd, ErrorKind, Pipeline, ProtocolVersion, PushInfo,
+    RedisConnectionInfo, RedisError, ServerErrorKind, Value,
 };
 use rustix::net::sockopt;
 use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::net::{TcpStream, UnixStream};
+use tokio::sync::mpsc::UnboundedSender;
 use tokio::task::AbortHandle;
 use tokio::time::timeout;
 
@@ -36,6 +37,9 @@ pub(crate) struct Dial {
     pub(crate) limit: Duration,
 }
 
+/// Where news go, if there are any to be heard.
+type Pushes = Option<UnboundedSender<PushInfo>>;
+
 /// Where the bytes go.
 trait Wire: AsyncRead + AsyncWrite + Unpin + Send + 'static {}
 
@@ -50,6 +54,19 @@ const KEEPALIVE: Duration = Duration::from_secs(15);
 impl Dial {
     /// Connects, and logs in.
     pub(crate) async fn connect(&self, to: &Endpoint) -> Result<Connection, OpenError> {
+        self.open(to, None).await
+    }
+
+    /// The same for a connection on which channels are listened to.
+    pub(crate) async fn connect_hearing(
+        &self,
+        to: &Endpoint,
+        pushes: UnboundedSender<PushInfo>,
+    ) -> Result<Connection, OpenError> {
+        self.open(to, Some(pushes)).await
+    }
+
+    async fn open(&self, to: &Endpoint, pushes: Pushes) -> Result<Connection, OpenError> {
         let connecting = async {
             match to {
                 Endpoint::Tcp { host, port } => {
@@ -57,13 +74,16 @@ impl Dial {
                     let stream = stream.map_err(|error| OpenError::io(to, &error))?;
                     prepare(&stream).map_err(|error| OpenError::io(to, &error))?;
                     match &self.secure {
-                        None => self.greet(to, stream).await,
-                        Some(secure) => self.greet(to, secure.wrap(host, stream).await?).await,
+                        None => self.greet(to, stream, pushes).await,
+                        Some(secure) => {
+                            self.greet(to, secure.wrap(host, stream).await?, pushes).await
+                        }
                     }
                 }
                 Endpoint::Unix(path) => {
                     let stream = UnixStream::connect(path).await;
-                    self.greet(to, stream.map_err(|error| OpenError::io(to, &error))?).await
+                    let stream = stream.map_err(|error| OpenError::io(to, &error))?;
+                    self.greet(to, stream, pushes).await
                 }
             }
         };
@@ -73,20 +93,31 @@ impl Dial {
         }
     }
 
-    async fn greet(&self, to: &Endpoint, wire: impl Wire) -> Result<Connection, OpenError> {
-        let config = AsyncConnectionConfig::new()
+    async fn greet(
+        &self,
+        to: &Endpoint,
+        wire: impl Wire,
+        pushes: Pushes,
+    ) -> Result<Connection, OpenError> {
+        // News are not answers, and only the later protocol tells them apart.
+        let protocol =
+            if pushes.is_some() { ProtocolVersion::RESP3 } else { ProtocolVersion::RESP2 };
+        let info = self.info().set_protocol(protocol);
+        let mut config = AsyncConnectionConfig::new()
             // Whoever asks has a limit of its own.
             .set_response_timeout(None)
             .set_connection_timeout(None)
             .set_pipeline_buffer_size(QUEUE);
-        let made = MultiplexedConnection::new_with_config(&self.info(), wire, config).await;
+        if let Some(pushes) = pushes {
+            config = config.set_push_sender(pushes);
+        }
+        let made = MultiplexedConnection::new_with_config(&info, wire, config).await;
         let (wire, driver) = made.map_err(|error| OpenError::said(to, &error))?;
         Ok(Connection { wire, driver: tokio::spawn(driver).abort_handle() })
     }
 
     fn info(&self) -> RedisConnectionInfo {
         let mut info = RedisConnectionInfo::default()
-            .set_protocol(ProtocolVersion::RESP2)
             .set_db(self.database)
             .set_lib_name("semel", env!("CARGO_PKG_VERSION"));
         if let Some(user) = &self.login.user {

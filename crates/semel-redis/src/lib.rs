@@ -20,6 +20,7 @@
 //! - `store`: the verbs; `script`: what they send; `answer`, `value`: what comes back
 //! - `topology`: which server has a record (`slot`), and who is asked when that changes
 //! - `server`, `connection`, `tls`: the connections to one server
+//! - `news`: hearing of changes that other nodes make
 //! - `findings`: how the servers may lose records
 //! - `error`: what can go wrong, and what it means
 
@@ -27,6 +28,7 @@ mod answer;
 mod connection;
 mod error;
 mod findings;
+mod news;
 mod options;
 mod script;
 mod server;

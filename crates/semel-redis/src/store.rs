@@ -4,10 +4,13 @@ use std::time::Duration;
 use semel_core::{
     Attempt, Claim, Lease, OnAbandoned, Policy, Record, RecordId, Release, Settlement, Timestamp,
 };
-use semel_store::{Health, Released, Renewed, Settled, Store, StoreError, StoreFuture, Swept};
+use semel_store::{
+    Health, Released, Renewed, Settled, Store, StoreError, StoreFuture, Swept, Watch,
+};
 
 use crate::answer::{Answer, number};
 use crate::error::corrupt;
+use crate::news::News;
 use crate::script::{Arg, Call, SCRIPTS, Script, key};
 use crate::topology::Topology;
 use crate::value::{self, HELD, RELEASED};
@@ -17,6 +20,7 @@ use crate::{Finding, OpenError, Options, findings};
 #[derive(Clone, Debug)]
 pub struct RedisStore {
     topology: Arc<Topology>,
+    news: Arc<News>,
 }
 
 /// Longer than anything lasts: 30,000 years, which a script still counts exactly.
@@ -28,7 +32,7 @@ impl RedisStore {
     pub(crate) async fn open(options: Options) -> Result<Self, OpenError> {
         let topology = Arc::new(Topology::open(options).await?);
         topology.check().await?;
-        let store = Self { topology };
+        let store = Self { news: News::new(topology.clone()), topology };
         let findings = store.findings().await?;
         if store.topology.options().require_durable {
             refuse_grave(&findings)?;
@@ -76,6 +80,10 @@ impl Store for RedisStore {
             let answer = self.decide("claim", &SCRIPTS.claim, id, &args).await?;
             answer.claim(attempt).map_err(|damage| corrupt(id, &damage))
         })
+    }
+
+    fn watch(&self, id: RecordId) -> Option<Watch> {
+        Some(self.news.watch(key(self.topology.options().address.prefix.as_str(), id)))
     }
 
     fn renew<'a>(&'a self, lease: &'a Lease, duration: Duration) -> StoreFuture<'a, Renewed> {

@@ -217,6 +217,11 @@ impl Topology {
         }
     }
 
+    /// The server that has a key, as far as we know.
+    pub(crate) fn server_now(&self, key: &[u8]) -> Option<Arc<Server>> {
+        self.known().server_of(Slot::of(key))
+    }
+
     /// The server that has a slot. If nobody does, that may have changed.
     async fn server_of(
         self: &Arc<Self>,

@@ -7,19 +7,28 @@ use semel_testserver::{Redis, RedisCluster};
 use crate::patience::{eventually, eventually_async};
 use crate::{assert_replayed, claim, lease, open, paid};
 
-/// A key of a number, in the slot where its record is.
-fn slot_of(cluster: &RedisCluster, number: u8) -> (String, String) {
-    let key = format!("semel:{}", format!("{number:02x}").repeat(32));
-    let slot = cluster.servers()[0].cli(&["CLUSTER", "KEYSLOT", &key]).expect("a slot");
-    (key, slot)
+/// The key of a record.
+pub(crate) fn key(number: u8) -> String {
+    format!("semel:{}", format!("{number:02x}").repeat(32))
 }
 
-/// The server that says it has a slot, and another one.
-fn owner_and_other(cluster: &RedisCluster, slot: &str) -> (usize, usize) {
-    let count = |server: &Redis| server.cli(&["CLUSTER", "COUNTKEYSINSLOT", slot]).expect("keys");
-    let owner = cluster.masters().iter().position(|server| count(server) != "0");
-    let owner = owner.expect("an owner");
-    (owner, (owner + 1) % cluster.masters().len())
+/// The slot where a record is, its server, and another one.
+fn slot_and_servers(cluster: &RedisCluster, number: u8) -> (String, &Redis, &Redis) {
+    let slot = cluster.servers()[0].cli(&["CLUSTER", "KEYSLOT", &key(number)]).expect("a slot");
+    let masters = cluster.masters();
+    // Whoever has it does not send us on.
+    let has = |server: &Redis| server.cli(&["EXISTS", &key(number)]).is_ok();
+    let owner = masters.iter().position(has).expect("an owner");
+    (slot, &masters[owner], &masters[(owner + 1) % masters.len()])
+}
+
+/// Gives the slot of a record that is not there to another server.
+pub(crate) fn move_empty_slot(cluster: &RedisCluster, number: u8) {
+    let (slot, _, to) = slot_and_servers(cluster, number);
+    let id = to.cli(&["CLUSTER", "MYID"]).expect("an id");
+    for server in cluster.masters() {
+        server.cli(&["CLUSTER", "SETSLOT", &slot, "NODE", &id]).expect("a new owner");
+    }
 }
 
 /// Slots move while the store is used: nobody notices.
@@ -28,9 +37,7 @@ async fn a_key_that_moves_to_another_server_is_followed() {
     let cluster = RedisCluster::start(3, 0, &Redis::options()).expect("a cluster");
     let store = open(&cluster.url()).await;
     let held = lease(&store, 7).await;
-    let (key, slot) = slot_of(&cluster, 7);
-    let (from, to) = owner_and_other(&cluster, &slot);
-    let (from, to) = (&cluster.masters()[from], &cluster.masters()[to]);
+    let (key, (slot, from, to)) = (key(7), slot_and_servers(&cluster, 7));
     let [from_id, to_id] =
         [from, to].map(|server| server.cli(&["CLUSTER", "MYID"]).expect("an id"));
     to.cli(&["CLUSTER", "SETSLOT", &slot, "IMPORTING", &from_id]).expect("importing");

@@ -2,6 +2,7 @@
 
 mod alone;
 mod cluster;
+mod news;
 mod patience;
 mod replicas;
 mod rights;

@@ -1,0 +1,161 @@
+//! Hearing that records change on other nodes.
+//!
+//! The scripts say so on a channel of the record's own, a sharded one: it is where the key is, and only
+//! there. Whoever waits for a record listens to its channel, on a connection that does nothing else, one
+//! per server (`ear`). All who wait for the same record share it.
+
+mod ear;
+
+use std::collections::HashMap;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
+use std::time::Duration;
+
+use semel_store::{Told, Watch};
+use tokio::sync::{mpsc, watch};
+use tokio::time::sleep;
+
+use crate::server::Server;
+use crate::topology::Topology;
+use crate::url::Endpoint;
+
+use ear::Ask;
+
+/// A channel, which has the name of the key.
+type Key = Arc<[u8]>;
+
+/// All that is listened to.
+#[derive(Debug)]
+pub(crate) struct News {
+    topology: Arc<Topology>,
+    channels: Mutex<HashMap<Key, Channel>>,
+    ears: Mutex<HashMap<Endpoint, mpsc::UnboundedSender<Ask>>>,
+}
+
+#[derive(Debug)]
+struct Channel {
+    told: watch::Sender<Told>,
+    watchers: usize,
+    /// Who was asked to listen.
+    at: Option<Endpoint>,
+}
+
+/// One who watches.
+struct Watcher {
+    news: Weak<News>,
+    key: Key,
+}
+
+/// How long to wait before a channel is looked for elsewhere.
+const MOVED_PAUSE: Duration = Duration::from_millis(100);
+
+// === impl News ===
+
+impl News {
+    pub(crate) fn new(topology: Arc<Topology>) -> Arc<Self> {
+        Arc::new(Self { topology, channels: Mutex::default(), ears: Mutex::default() })
+    }
+
+    /// Listens to the channel of a key, for as long as anybody does.
+    pub(crate) fn watch(self: &Arc<Self>, key: Vec<u8>) -> Watch {
+        let key: Key = key.into();
+        let mut channels = self.channels();
+        let is_new = !channels.contains_key(&key);
+        let channel = channels.entry(key.clone()).or_insert_with(|| Channel {
+            told: watch::Sender::new(Told::default()),
+            watchers: 0,
+            at: None,
+        });
+        channel.watchers += 1;
+        let told = channel.told.subscribe();
+        drop(channels);
+        if is_new {
+            self.listen(&key);
+        }
+        Watch::new(told, Watcher { news: Arc::downgrade(self), key })
+    }
+
+    /// Has the server listened to that has the key now.
+    fn listen(self: &Arc<Self>, key: &Key) {
+        let Some(server) = self.topology.server_now(key) else {
+            self.listen_later(key.clone());
+            return;
+        };
+        let endpoint = server.endpoint().clone();
+        // Whoever left meanwhile needs no ear; and who asks later is heard later.
+        match self.channels().get_mut(key) {
+            Some(channel) => channel.at = Some(endpoint),
+            None => return,
+        }
+        self.send(&server, Ask::Listen(key.clone()));
+    }
+
+    /// The same when its server may have changed.
+    fn listen_later(self: &Arc<Self>, key: Key) {
+        let news = Arc::downgrade(self);
+        tokio::spawn(async move {
+            sleep(MOVED_PAUSE).await;
+            if let Some(news) = news.upgrade() {
+                news.listen(&key);
+            }
+        });
+    }
+
+    fn leave(&self, key: &Key) {
+        let mut channels = self.channels();
+        let Some(channel) = channels.get_mut(key) else {
+            return;
+        };
+        channel.watchers -= 1;
+        if channel.watchers > 0 {
+            return;
+        }
+        let at = channels.remove(key).and_then(|channel| channel.at);
+        drop(channels);
+        if let Some(at) = at
+            && let Some(ear) = self.ears().get(&at)
+        {
+            let _ = ear.send(Ask::Leave(key.clone()));
+        }
+    }
+
+    /// Tells those who watch a key.
+    fn tell(&self, key: &[u8], change: impl FnOnce(&mut Told)) {
+        if let Some(channel) = self.channels().get(key) {
+            channel.told.send_modify(change);
+        }
+    }
+
+    /// Hands something to the ear at a server, which is made if there is none, or none any more.
+    fn send(self: &Arc<Self>, server: &Server, mut ask: Ask) {
+        let mut ears = self.ears();
+        if let Some(ear) = ears.get(server.endpoint()) {
+            match ear.send(ask) {
+                Ok(()) => return,
+                Err(unsent) => ask = unsent.0,
+            }
+        }
+        let (sender, asks) = mpsc::unbounded_channel();
+        // The other end is here, so it takes it.
+        let _ = sender.send(ask);
+        ears.retain(|_, ear| !ear.is_closed());
+        ears.insert(server.endpoint().clone(), sender);
+        let dial = self.topology.options().dial();
+        tokio::spawn(ear::run(Arc::downgrade(self), server.endpoint().clone(), dial, asks));
+    }
+
+    fn channels(&self) -> MutexGuard<'_, HashMap<Key, Channel>> {
+        self.channels.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn ears(&self) -> MutexGuard<'_, HashMap<Endpoint, mpsc::UnboundedSender<Ask>>> {
+        self.ears.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl Drop for Watcher {
+    fn drop(&mut self) {
+        if let Some(news) = self.news.upgrade() {
+            news.leave(&self.key);
+        }
+    }
+}

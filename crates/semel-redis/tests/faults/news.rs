@@ -1,0 +1,102 @@
+//! Hearing of what other nodes do.
+
+use semel_core::{RecordId, Release};
+use semel_redis::RedisStore;
+use semel_store::{Settled, Store as _, Watch};
+use semel_testserver::{Redis, RedisCluster};
+
+use crate::patience::eventually_async;
+use crate::{claim, lease, open, paid};
+
+/// A watch that has begun to listen.
+async fn watch(store: &RedisStore, number: u8) -> Watch {
+    let mut watch = store.watch(RecordId::from_bytes([number; 32])).expect("a watch");
+    while !watch.is_listening() {
+        watch.reason().await;
+    }
+    watch
+}
+
+/// Whatever ends an execution is heard at the other node.
+#[tokio::test]
+async fn what_one_node_does_is_heard_at_the_other() {
+    let server = Redis::start().expect("a server");
+    let cluster = RedisCluster::start(3, 0, &Redis::options()).expect("a cluster");
+    for url in [server.url(), cluster.url()] {
+        let (one, other) = (open(&url).await, open(&url).await);
+        for number in 0..20 {
+            let held = lease(&one, number).await;
+            let mut watch = watch(&other, number).await;
+            if number % 2 == 0 {
+                assert_eq!(one.settle(&held, paid()).await.expect("an answer"), Settled::Recorded);
+            } else {
+                one.release(&held, Release::Retry).await.expect("an answer");
+            }
+            watch.reason().await;
+            assert!(watch.is_listening());
+        }
+    }
+}
+
+/// Nothing is listened to for longer than somebody wants to hear it.
+#[tokio::test]
+async fn a_watch_that_is_dropped_listens_no_longer() {
+    let server = Redis::start().expect("a server");
+    let store = open(&server.url()).await;
+    let channels = || server.cli(&["PUBSUB", "SHARDCHANNELS"]).expect("channels").lines().count();
+    let (one, again, two) =
+        (watch(&store, 1).await, watch(&store, 1).await, watch(&store, 2).await);
+    assert_eq!(channels(), 2);
+    drop(one);
+    drop(two);
+    eventually_async("one is left", async || channels() == 1).await;
+    drop(again);
+    eventually_async("none is left", async || {
+        server.cli(&["PUBSUB", "SHARDCHANNELS"]).expect("channels").trim().is_empty()
+    })
+    .await;
+}
+
+/// A server that goes away is not heard, which is said; and heard again when it is back.
+#[tokio::test]
+async fn a_server_that_is_back_is_heard_again() {
+    let server = Redis::options().setting("appendonly", "yes").start().expect("a server");
+    let (one, other) = (open(&server.url()).await, open(&server.url()).await);
+    let held = lease(&one, 1).await;
+    let mut heard = watch(&other, 1).await;
+    server.stop().expect("a server to stop");
+    while heard.is_listening() {
+        heard.reason().await;
+    }
+    server.start_again().expect("a server");
+    while !heard.is_listening() {
+        heard.reason().await;
+    }
+    assert_eq!(one.settle(&held, paid()).await.expect("an answer"), Settled::Recorded);
+    heard.reason().await;
+}
+
+/// A record whose slot moves is heard of where it is now.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_slot_that_moves_is_heard_at_its_new_server() {
+    let cluster = RedisCluster::start(3, 0, &Redis::options()).expect("a cluster");
+    let (one, other) = (open(&cluster.url()).await, open(&cluster.url()).await);
+    let mut heard = watch(&other, 7).await;
+    // Nothing has to be moved along with it.
+    crate::cluster::move_empty_slot(&cluster, 7);
+    let held = lease(&one, 7).await;
+    // The one who waits looks now and then, and is sent on.
+    eventually_async("it is heard again", async || {
+        let _ = claim(&other, 7, 2).await;
+        heard.is_listening()
+            && cluster.masters().iter().any(|server| {
+                let channels = server.cli(&["PUBSUB", "SHARDCHANNELS"]).expect("channels");
+                let key = crate::cluster::key(7);
+                channels.contains(&key) && server.cli(&["EXISTS", &key]).is_ok_and(|is| is == "1")
+            })
+    })
+    .await;
+    let _ = tokio::time::timeout(std::time::Duration::ZERO, heard.reason()).await;
+    assert_eq!(one.settle(&held, paid()).await.expect("an answer"), Settled::Recorded);
+    heard.reason().await;
+}
