@@ -44,7 +44,13 @@ pub(crate) fn run(arguments: &Arguments) -> Result<(), Failure> {
     let sources = Sources::new(arguments.config.clone(), flags);
     say(sources.named());
     let store = sources.store().map_err(|unusable| Failure::Wrong(unusable.to_string()))?;
-    let StoreChoice::Postgres(address) = store else {
+    let address = match &store {
+        StoreChoice::Postgres(address) => Some(address),
+        #[cfg(feature = "redis")]
+        StoreChoice::Tiered { truth, .. } => Some(truth),
+        _ => None,
+    };
+    let Some(address) = address else {
         return Err(Failure::Wrong(format!(
             "error: `store` is {store}, and only PostgreSQL needs migrating\n    \
              cure: name the database with --store postgres://USER@HOST/DATABASE, SEMEL_STORE or the file"

@@ -6,6 +6,8 @@ mod shared;
 use std::sync::Arc;
 
 use semel_embedded::Options;
+#[cfg(all(feature = "postgres", feature = "redis"))]
+use semel_store::Tiered;
 use semel_store::{CacheLimits, Cached, Clock, MemoryStore, Metered, SteadyClock, Store};
 
 use crate::config::{Config, StoreChoice};
@@ -44,6 +46,13 @@ pub(crate) async fn open(config: &Config) -> Result<Arc<dyn Store>, StartError> 
             let store = options.require_durable(config.require_durable).open().await?;
             let (store, clock) = shared::guarded(store);
             wrapped(store, clock, "redis", config)
+        }
+        #[cfg(all(feature = "postgres", feature = "redis"))]
+        StoreChoice::Tiered { near, truth } => {
+            let options = truth.options().clone().verb_timeout(shared::VERB_TIMEOUT);
+            let (truth, clock) = shared::guarded(options.open().await?);
+            let near = semel_redis::RedisNear::connect(near.options().clone());
+            wrapped(Tiered::new(near, truth, clock.clone()), clock, "tiered", config)
         }
     })
 }

@@ -20,6 +20,7 @@
 //! - `store`: the verbs; `script`: what they send; `answer`, `value`: what comes back
 //! - `topology`: which server has a record (`slot`), and who is asked when that changes
 //! - `server`, `connection`, `tls`: the connections to one server
+//! - `near`: copies of records that a tiered store has elsewhere
 //! - `news`: hearing of changes that other nodes make
 //! - `findings`: how the servers may lose records
 //! - `error`: what can go wrong, and what it means
@@ -28,6 +29,7 @@ mod answer;
 mod connection;
 mod error;
 mod findings;
+mod near;
 mod news;
 mod options;
 mod script;
@@ -41,6 +43,7 @@ mod value;
 
 pub use error::OpenError;
 pub use findings::{Finding, Risk};
+pub use near::RedisNear;
 pub use options::Options;
 pub use store::RedisStore;
 pub use url::UrlError;

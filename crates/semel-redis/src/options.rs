@@ -1,8 +1,10 @@
 use std::fmt;
+use std::sync::Arc;
 use std::time::Duration;
 
 use crate::connection::Dial;
 use crate::tls::Secure;
+use crate::topology::Topology;
 use crate::url::{Address, Endpoint, Place, UrlError};
 use crate::{OpenError, RedisStore};
 
@@ -118,9 +120,16 @@ impl Options {
     }
 
     /// Connects, and checks that the servers can be written to.
-    pub async fn open(mut self) -> Result<RedisStore, OpenError> {
+    pub async fn open(self) -> Result<RedisStore, OpenError> {
+        RedisStore::open(self.topology().await?).await
+    }
+
+    /// Finds out where the servers are, and checks that they can be written to.
+    pub(crate) async fn topology(mut self) -> Result<Arc<Topology>, OpenError> {
         self.secure = self.address.tls.as_ref().map(Secure::new).transpose()?;
-        RedisStore::open(self).await
+        let topology = Arc::new(Topology::open(self).await?);
+        topology.check().await?;
+        Ok(topology)
     }
 }
 

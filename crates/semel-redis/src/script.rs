@@ -25,6 +25,8 @@ pub(crate) struct Scripts {
     pub(crate) release: Script,
     pub(crate) inspect: Script,
     pub(crate) health: Script,
+    pub(crate) keep: Script,
+    pub(crate) tell: Script,
 }
 
 pub(crate) static SCRIPTS: LazyLock<Scripts> = LazyLock::new(Scripts::new);
@@ -73,14 +75,16 @@ impl Scripts {
             // Also from a server whose memory is full, but never from a replica.
             inspect: script!("inspect", "#!lua flags=allow-oom\n"),
             health: script!("health"),
+            keep: script!("keep"),
+            tell: script!("tell"),
         }
     }
 
     /// Loads all of them.
     pub(crate) fn load(&self) -> Pipeline {
         let mut pipeline = redis::pipe();
-        let Self { claim, renew, settle, release, inspect, health } = self;
-        for script in [claim, renew, settle, release, inspect, health] {
+        let Self { claim, renew, settle, release, inspect, health, keep, tell } = self;
+        for script in [claim, renew, settle, release, inspect, health, keep, tell] {
             pipeline.cmd("SCRIPT").arg("LOAD").arg(script.code).ignore();
         }
         pipeline

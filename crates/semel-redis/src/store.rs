@@ -14,7 +14,7 @@ use crate::news::News;
 use crate::script::{Arg, Call, SCRIPTS, Script, key};
 use crate::topology::Topology;
 use crate::value::{self, HELD, RELEASED};
-use crate::{Finding, OpenError, Options, findings};
+use crate::{Finding, OpenError, findings};
 
 /// Keeps records in Redis. Clones share their connections.
 #[derive(Clone, Debug)]
@@ -29,9 +29,7 @@ const MILLIS_MAX: u64 = 1_000_000_000_000_000;
 // === impl RedisStore ===
 
 impl RedisStore {
-    pub(crate) async fn open(options: Options) -> Result<Self, OpenError> {
-        let topology = Arc::new(Topology::open(options).await?);
-        topology.check().await?;
+    pub(crate) async fn open(topology: Arc<Topology>) -> Result<Self, OpenError> {
         let store = Self { news: News::new(topology.clone()), topology };
         let findings = store.findings().await?;
         if store.topology.options().require_durable {

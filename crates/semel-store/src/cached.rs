@@ -9,7 +9,10 @@ use semel_core::{
     Timestamp,
 };
 
-use crate::{Clock, Health, IdHash, Released, Renewed, Settled, Store, StoreFuture, Swept, Watch};
+use crate::{
+    Clock, Health, IdHash, Released, Renewed, Settled, SettledCopy, Store, StoreFuture, Swept,
+    Watch,
+};
 
 /// Answers replays from this process's memory: a settled record never changes until it expires
 /// (I2), so a copy is as good as the record.
@@ -38,7 +41,7 @@ pub struct Cached<S> {
     store: S,
     clock: Arc<dyn Clock>,
     limits: CacheLimits,
-    copies: Cache<RecordId, Copied, ByBytes, IdHash>,
+    copies: Cache<RecordId, SettledCopy, ByBytes, IdHash>,
 }
 
 /// How much a [`Cached`] store remembers, and how close to its expiry it trusts a copy.
@@ -51,14 +54,6 @@ pub struct CacheLimits {
     /// By how much a copy is given up before its record expires: more than `clock` can lag behind
     /// the store's.
     pub margin: Duration,
-}
-
-/// A settled record, as far as a claim needs it.
-#[derive(Clone, Debug)]
-struct Copied {
-    fingerprint: Fingerprint,
-    settlement: Settlement,
-    expires: Timestamp,
 }
 
 /// Weighs a copy by the memory it takes.
@@ -137,7 +132,7 @@ impl<S: Store> Cached<S> {
         if bytes > self.limits.entry_bytes_max || !self.is_trusted(expires) {
             return;
         }
-        let copy = Copied { fingerprint, settlement: compact(settled), expires };
+        let copy = SettledCopy { fingerprint, settlement: compact(settled), expires };
         self.copies.insert(id, copy);
     }
 
@@ -184,10 +179,7 @@ impl<S: Store> Store for Cached<S> {
             self.copies.remove_if(&attempt.id(), |copy| !self.is_trusted(copy.expires));
             return None;
         }
-        if copy.fingerprint != attempt.fingerprint() {
-            return Some(Claim::Mismatch);
-        }
-        Some(Claim::Replay { settlement: copy.settlement, expires: copy.expires })
+        Some(copy.answer(attempt))
     }
 
     fn watch(&self, id: RecordId) -> Option<Watch> {
@@ -230,11 +222,11 @@ impl<S: Store> Store for Cached<S> {
 impl ByBytes {
     /// What a copy takes beside its reply: itself, its id, its place in the cache's tables, and the
     /// head of the reply's allocation.
-    const FIXED: u64 = (size_of::<RecordId>() + size_of::<Copied>() + 64) as u64;
+    const FIXED: u64 = (size_of::<RecordId>() + size_of::<SettledCopy>() + 64) as u64;
 }
 
-impl Weighter<RecordId, Copied> for ByBytes {
-    fn weight(&self, _: &RecordId, copy: &Copied) -> u64 {
+impl Weighter<RecordId, SettledCopy> for ByBytes {
+    fn weight(&self, _: &RecordId, copy: &SettledCopy) -> u64 {
         let reply = copy.settlement.reply();
         let bytes = reply.map_or(0, |reply| reply.bytes().len());
         let result = reply.and_then(Reply::result).map_or(0, |result| result.as_str().len());

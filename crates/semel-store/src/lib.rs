@@ -2,7 +2,7 @@
 //!
 //! - [`Store`] is the contract: six verbs and a health check.
 //! - [`MemoryStore`] is the reference, for tests and for work that need not survive its process.
-//! - [`Cached`], [`Guarded`] and [`Metered`] wrap any store and are stores themselves.
+//! - [`Cached`], [`Guarded`], [`Metered`] and [`Tiered`] wrap any store and are stores themselves.
 //! - [`RecordMap`] is the map that they keep records in while these are in memory.
 //! - [`conformance`] (feature `conformance`) holds a store to the contract: `store_conformance!`.
 //! - [`scripted`] (feature `scripted`) is a store that fails on command, for tests of its users.
@@ -20,7 +20,9 @@ mod record_map;
 #[cfg(feature = "scripted")]
 pub mod scripted;
 mod server_clock;
+mod settled_copy;
 mod store;
+mod tiered;
 #[cfg(test)]
 mod unruly;
 mod watch;
@@ -34,5 +36,7 @@ pub use memory::MemoryStore;
 pub use metered::{Metered, metric};
 pub use record_map::{IdHash, IdHasher, RecordMap};
 pub use server_clock::ServerClock;
+pub use settled_copy::SettledCopy;
 pub use store::{Store, StoreFuture};
+pub use tiered::{Near, Tiered};
 pub use watch::{Told, Watch};

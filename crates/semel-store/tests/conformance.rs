@@ -4,7 +4,7 @@ mod fixtures;
 
 use fixtures::{
     CachedMemory, Dynamic, GuardedMemory, Memory, MeteredMemory, Scripted, Stacked, TickingMemory,
-    Wrapped,
+    TieredMemory, Wrapped,
 };
 use semel_store::store_conformance;
 
@@ -13,6 +13,7 @@ store_conformance!(memory_on_a_running_clock, TickingMemory);
 store_conformance!(dynamic, Wrapped<Dynamic>);
 store_conformance!(cached, Wrapped<CachedMemory>);
 store_conformance!(guarded, Wrapped<GuardedMemory>);
+store_conformance!(tiered, Wrapped<TieredMemory>);
 store_conformance!(metered, Wrapped<MeteredMemory>);
 store_conformance!(scripted, Wrapped<Scripted>);
 store_conformance!(stacked, Wrapped<Stacked>);

@@ -41,4 +41,6 @@ mod shared;
 mod store_loss;
 mod streaming;
 mod support;
+#[cfg(all(feature = "postgres", feature = "redis"))]
+mod tiered;
 mod upstream_failures;

@@ -108,7 +108,7 @@ fn values(kind: Kind) -> String {
         Kind::Address => "IP address and port".to_owned(),
         Kind::AddressOrOff => "IP address and port, or `off`".to_owned(),
         Kind::Upstream => "`http://HOST:PORT/PATH` or `https://…`".to_owned(),
-        Kind::Store => "`embedded:DIR`, `postgres://…`, `redis://…`, `rediss://…`, `unix://…`, `redis+sentinel://…`, `redis+cluster://…` or `memory:`".to_owned(),
+        Kind::Store => "`embedded:DIR`, `postgres://…`, `redis://…`, `rediss://…`, `unix://…`, `redis+sentinel://…`, `redis+cluster://…`, `tiered:redis://…\\|postgres://…` or `memory:`".to_owned(),
         Kind::Namespace => "1 to 64 letters, digits, `.`, `-`, `_`".to_owned(),
         Kind::Host => "name of a server".to_owned(),
         Kind::Path => "path".to_owned(),

@@ -30,11 +30,20 @@ pub enum StoreChoice {
     /// On a Redis server or cluster that several gateways may share.
     #[cfg(feature = "redis")]
     Redis(RedisAddress),
+    /// On PostgreSQL, with copies of settled records in Redis before it.
+    #[cfg(all(feature = "postgres", feature = "redis"))]
+    Tiered {
+        /// Where the copies are.
+        near: RedisAddress,
+        /// Where the records are.
+        truth: PostgresAddress,
+    },
 }
 
 /// Stores that this build does not have: how they are written, their names, and a cure.
 const MISSING: &[(&str, &str, &str)] = &[
-    ("tiered:", "tiered", FORMS),
+    #[cfg(not(all(feature = "postgres", feature = "redis")))]
+    ("tiered:", "tiered", WITH_BOTH),
     #[cfg(not(feature = "redis"))]
     ("redis", "Redis", WITH_REDIS),
     #[cfg(not(feature = "redis"))]
@@ -46,6 +55,10 @@ const MISSING: &[(&str, &str, &str)] = &[
 ];
 
 const FORMS: &str = r#"write "embedded:DIR", "postgres://USER@HOST/DATABASE", "redis://HOST", or "memory:" for tests"#;
+#[cfg(all(feature = "postgres", feature = "redis"))]
+const TIERED: &str = r#"write "tiered:redis://…|postgres://…", Redis first"#;
+#[cfg(not(all(feature = "postgres", feature = "redis")))]
+const WITH_BOTH: &str = r#"build it with the features `postgres` and `redis`, which are on by default, or write "embedded:DIR""#;
 #[cfg(not(feature = "redis"))]
 const WITH_REDIS: &str =
     r#"build it with the feature `redis`, which is on by default, or write "embedded:DIR""#;
@@ -71,6 +84,8 @@ impl StoreChoice {
             {
                 RedisAddress::parse(text).map(Self::Redis)
             }
+            #[cfg(all(feature = "postgres", feature = "redis"))]
+            Some(("tiered", rest)) => tiered(rest),
             _ => Err(missing(text)),
         }
     }
@@ -82,6 +97,8 @@ impl StoreChoice {
             Self::Postgres(address) => address.shown(),
             #[cfg(feature = "redis")]
             Self::Redis(address) => address.shown(),
+            #[cfg(all(feature = "postgres", feature = "redis"))]
+            Self::Tiered { near, truth } => format!("tiered:{}|{}", near.shown(), truth.shown()),
             other => other.to_string(),
         }
     }
@@ -96,6 +113,8 @@ impl fmt::Display for StoreChoice {
             Self::Postgres(address) => address.fmt(f),
             #[cfg(feature = "redis")]
             Self::Redis(address) => address.fmt(f),
+            #[cfg(all(feature = "postgres", feature = "redis"))]
+            Self::Tiered { near, truth } => write!(f, "tiered:{near}|{truth}"),
         }
     }
 }
@@ -139,6 +158,19 @@ fn embedded(path: &str) -> Result<StoreChoice, Refusal> {
         return refused("which is not a directory", cure);
     }
     Ok(StoreChoice::Embedded(PathBuf::from(path)))
+}
+
+#[cfg(all(feature = "postgres", feature = "redis"))]
+fn tiered(rest: &str) -> Result<StoreChoice, Refusal> {
+    let parse = |(near, truth)| (StoreChoice::parse(near), StoreChoice::parse(truth));
+    let both = rest.split_once('|').map(parse);
+    match both {
+        Some((Ok(StoreChoice::Redis(near)), Ok(StoreChoice::Postgres(truth)))) => {
+            Ok(StoreChoice::Tiered { near, truth })
+        }
+        Some((Err(fault), _) | (_, Err(fault))) => Err(fault),
+        _ => Err(("which is not Redis before PostgreSQL".to_owned(), TIERED.to_owned())),
+    }
 }
 
 fn missing(text: &str) -> Refusal {

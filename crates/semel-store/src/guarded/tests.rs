@@ -3,7 +3,12 @@ use std::task::Poll;
 use semel_core::Fence;
 use tokio::time::advance;
 
+use std::sync::Arc;
+
+use tokio::time::Instant;
+
 use super::*;
+use crate::StoreError;
 use crate::unruly::{Mood, Unruly, attempt, clock, completed, lease};
 
 const MILLISECOND: Duration = Duration::from_millis(1);

@@ -16,6 +16,10 @@ macro_rules! on_each_server {
         mod on_redis {
             $(#[test] fn $test() { super::$test::<semel_testserver::Redis>(); })+
         }
+        #[cfg(all(feature = "postgres", feature = "redis"))]
+        mod on_tiered {
+            $(#[test] fn $test() { super::$test::<crate::support::Tiered>(); })+
+        }
         #[cfg(feature = "redis")]
         mod on_redis_cluster {
             $(#[test] fn $test() { super::$test::<semel_testserver::RedisCluster>(); })+

@@ -14,6 +14,8 @@ pub(crate) mod redis;
 #[cfg(any(feature = "postgres", feature = "redis"))]
 mod server;
 mod setup;
+#[cfg(all(feature = "postgres", feature = "redis"))]
+mod tiered;
 mod upstream;
 
 use std::sync::Barrier;
@@ -33,6 +35,8 @@ pub(crate) use mount::Mount;
 #[cfg(any(feature = "postgres", feature = "redis"))]
 pub(crate) use server::Server;
 pub(crate) use setup::Setup;
+#[cfg(all(feature = "postgres", feature = "redis"))]
+pub(crate) use tiered::Tiered;
 pub(crate) use upstream::{Reply, Seen, Upstream};
 
 /// How long anything may take that a test waits for.

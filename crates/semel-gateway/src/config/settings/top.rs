@@ -32,7 +32,8 @@ pub(super) const SETTINGS: &[Setting] = &[
         Kind::Store,
         "Where records are kept: embedded:DIR for one gateway, \
          postgres://USER:PASSWORD@HOST:PORT/DATABASE or redis://USER:PASSWORD@HOST:PORT for several \
-         that share them, or memory: for tests (lost when the process ends).",
+         that share them, tiered:redis://…|postgres://… for replays from Redis and records in PostgreSQL, or \
+         memory: for tests (lost when the process ends).",
     )
     .or(r#""embedded:./semel-data""#)
     .at_start(),

@@ -42,3 +42,24 @@ fn replicas_are_waited_for_on_redis_only() {
     assert_eq!(config.wait_replicas, Some(2));
     assert_eq!(good("store = \"redis://h?wait_replicas=1\"").wait_replicas, None);
 }
+
+#[cfg(feature = "postgres")]
+#[test]
+fn redis_may_be_before_postgres() {
+    let url = "tiered:redis://:hunter2@h?prefix=a:|postgres://u:hunter2@d/shop";
+    let config = good(&format!("store = {url:?}"));
+    assert!(matches!(&config.store, StoreChoice::Tiered { .. }), "{:?}", config.store);
+    let shown = config.describe();
+    let expected = "tiered:redis://h:6379?prefix=a:|postgres://u@d:5432/shop?schema=semel";
+    assert!(shown.contains(expected) && !shown.contains("hunter"), "{shown}");
+    for (url, said) in [
+        ("tiered:postgres://u:hunter2@d/shop|redis://h", "not Redis before PostgreSQL"),
+        ("tiered:redis://:hunter2@h", "not Redis before PostgreSQL"),
+        ("tiered:redis://:hunter2@h|memory:", "not Redis before PostgreSQL"),
+        ("tiered:redis://:hunter2@h?pool_max=0|postgres://u@d/shop", "pool_max is \"0\""),
+        ("tiered:redis://:hunter2@h|postgres://d/shop", "names no user"),
+    ] {
+        let text = told(&load(&complete(&format!("store = {url:?}"))).expect_err(url));
+        assert!(text.contains(said) && !text.contains("hunter"), "{text}");
+    }
+}

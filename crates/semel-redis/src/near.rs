@@ -1,0 +1,137 @@
+use std::sync::{Arc, OnceLock, Weak};
+use std::time::Duration;
+
+use semel_core::{RecordId, State};
+use semel_store::{Near, SettledCopy, StoreError, StoreFuture, Watch};
+use tokio::time::sleep;
+
+use crate::Options;
+use crate::answer::Answer;
+use crate::error::{OpenError, corrupt};
+use crate::news::News;
+use crate::script::{Arg, Call, SCRIPTS, Script, key};
+use crate::topology::Topology;
+use crate::value;
+
+/// Copies of settled records in Redis, for a [`Tiered`](semel_store::Tiered) store whose truth is
+/// elsewhere. It may lose them all, so nothing is asked of the servers' durability.
+///
+/// It connects by itself, and again: until then, and whenever the servers are away, there are no copies.
+#[derive(Debug)]
+pub struct RedisNear {
+    shared: Arc<Shared>,
+}
+
+#[derive(Debug)]
+struct Shared {
+    options: Options,
+    prefix: String,
+    open: OnceLock<Open>,
+}
+
+#[derive(Debug)]
+struct Open {
+    topology: Arc<Topology>,
+    news: Arc<News>,
+}
+
+/// How long to wait before the servers are tried again.
+const RETRY: Duration = Duration::from_secs(1);
+
+// === impl RedisNear ===
+
+impl RedisNear {
+    /// Begins to connect. Needs a runtime.
+    pub fn connect(options: Options) -> Self {
+        // Not where a store on the same servers has its records.
+        let prefix = format!("{}copy:", options.address.prefix.as_str());
+        let shared = Arc::new(Shared { options, prefix, open: OnceLock::new() });
+        tokio::spawn(connect(Arc::downgrade(&shared)));
+        Self { shared }
+    }
+}
+
+async fn connect(near: Weak<Shared>) {
+    let mut is_first = true;
+    while let Some(shared) = near.upgrade() {
+        match shared.options.clone().topology().await {
+            Ok(topology) => {
+                let news = News::new(topology.clone());
+                let _ = shared.open.set(Open { topology, news });
+                return;
+            }
+            Err(error) if is_first => {
+                tracing::warn!(%error, "no copies near: everything is asked of the truth");
+            }
+            Err(error) => tracing::debug!(%error, "no copies near"),
+        }
+        is_first = false;
+        drop(shared);
+        sleep(RETRY).await;
+    }
+}
+
+// === impl Shared ===
+
+impl Shared {
+    fn open(&self) -> Result<&Open, StoreError> {
+        let nobody = || {
+            let (server, what) = (self.options.to_string(), "not connected yet".to_owned());
+            StoreError::from(OpenError::Unreachable { server, what })
+        };
+        self.open.get().ok_or_else(nobody)
+    }
+
+    async fn ask(
+        &self,
+        verb: &'static str,
+        script: &Script,
+        id: RecordId,
+        args: &[Arg<'_>],
+    ) -> Result<redis::Value, StoreError> {
+        let key = key(&self.prefix, id);
+        let call = Call { script, key: &key, confirm: false, args };
+        let answer = self.open()?.topology.call(&call, 0).await;
+        answer.map_err(|failed| failed.into_store_error(verb, &self.options))
+    }
+}
+
+impl Near for RedisNear {
+    fn get(&self, id: RecordId) -> StoreFuture<'_, Option<SettledCopy>> {
+        Box::pin(async move {
+            let answer = self.shared.ask("get", &SCRIPTS.inspect, id, &[]).await?;
+            let record = Answer::read(answer).and_then(Answer::found);
+            let record = record.map_err(|damage| corrupt(id, &damage))?;
+            Ok(record.and_then(|record| match record.state {
+                State::Settled(settlement) => Some(SettledCopy {
+                    fingerprint: record.fingerprint,
+                    settlement,
+                    expires: record.expires,
+                }),
+                State::Leased { .. } | State::Held | State::Released => None,
+            }))
+        })
+    }
+
+    fn put(&self, id: RecordId, copy: SettledCopy) -> StoreFuture<'_, ()> {
+        Box::pin(async move {
+            let (state, settled) = value::encode(&copy.settlement);
+            let args = [
+                Arg::Bytes(copy.fingerprint.as_bytes()),
+                Arg::Number(copy.expires.as_millis()),
+                Arg::Number(state.into()),
+                Arg::Bytes(&settled),
+            ];
+            self.shared.ask("put", &SCRIPTS.keep, id, &args).await.map(drop)
+        })
+    }
+
+    fn tell(&self, id: RecordId) -> StoreFuture<'_, ()> {
+        Box::pin(async move { self.shared.ask("tell", &SCRIPTS.tell, id, &[]).await.map(drop) })
+    }
+
+    fn watch(&self, id: RecordId) -> Option<Watch> {
+        let open = self.shared.open.get()?;
+        Some(open.news.watch(key(&self.shared.prefix, id)))
+    }
+}

@@ -1,0 +1,173 @@
+use std::sync::Arc;
+use std::time::Duration;
+
+use semel_core::{Attempt, Claim, Lease, Policy, Record, RecordId, Release, Settlement};
+use tokio::sync::Semaphore;
+
+use crate::guarded::Gate;
+use crate::{
+    Clock, Guard, Health, Released, Renewed, Settled, SettledCopy, Store, StoreFuture, Swept, Watch,
+};
+
+/// Keeps copies of settled records, nearer than the store that has the records. It may lose them at any
+/// moment, and must never change them.
+pub trait Near: Send + Sync + 'static {
+    /// The copy of a record, if there is one.
+    fn get(&self, id: RecordId) -> StoreFuture<'_, Option<SettledCopy>>;
+
+    /// Keeps a copy, and tells those who watch the record.
+    fn put(&self, id: RecordId, copy: SettledCopy) -> StoreFuture<'_, ()>;
+
+    /// Tells those who watch the record that it is worth a look.
+    fn tell(&self, id: RecordId) -> StoreFuture<'_, ()>;
+
+    /// Hears of [`put`](Self::put) and [`tell`](Self::tell) on other nodes, if that can be heard.
+    fn watch(&self, _id: RecordId) -> Option<Watch> {
+        None
+    }
+}
+
+/// Two stores in one: the truth, and a faster one before it that answers replays.
+///
+/// Everything is decided by the truth, and is durable there. Only what it says is settled is copied to
+/// the near one, where it is looked for first: a settled record never changes until it expires (I2). So
+/// losing, emptying or restarting the near one costs speed and nothing else: what is not found there is
+/// asked of the truth, and so is everything while it is away.
+///
+/// # Whose clock
+///
+/// As for [`Cached`](crate::Cached): `clock` must show the truth's time, and a copy is not trusted within
+/// a margin before its record expires.
+///
+/// # Staleness
+///
+/// An operator who deletes or resolves a record in the truth is not seen here until the copy expires.
+#[derive(Debug)]
+pub struct Tiered<N, S> {
+    near: Arc<N>,
+    truth: S,
+    clock: Arc<dyn Clock>,
+    gate: Arc<Gate>,
+    /// Copies under way: beyond so many, records go without (I10).
+    copying: Arc<Semaphore>,
+}
+
+/// The near one is fast, or it is of no use.
+const NEAR_GUARD: Guard = Guard {
+    deadline: Duration::from_millis(100),
+    failures_to_open: 3,
+    open_for: Duration::from_secs(1),
+    calls_max: 10_000,
+};
+const COPYING_MAX: usize = 4_096;
+/// By how much a copy is given up before its record expires.
+const MARGIN: Duration = Duration::from_secs(1);
+
+// === impl Tiered ===
+
+impl<N: Near, S: Store> Tiered<N, S> {
+    /// Puts `near` before `truth`, whose time `clock` tells.
+    pub fn new(near: N, truth: S, clock: Arc<dyn Clock>) -> Self {
+        let (near, gate) = (Arc::new(near), Arc::new(Gate::new(NEAR_GUARD)));
+        Self { near, truth, clock, gate, copying: Arc::new(Semaphore::new(COPYING_MAX)) }
+    }
+
+    /// What the near one has to say, if anything that counts.
+    async fn found_near(&self, attempt: &Attempt) -> Option<Claim> {
+        let looked = self.gate.call("get", || self.near.get(attempt.id())).await;
+        let copy = match looked {
+            Ok(copy) => copy?,
+            Err(error) => {
+                tracing::trace!(%error, "the near store is away");
+                return None;
+            }
+        };
+        let is_trusted = self.clock.now().plus(MARGIN) < copy.expires;
+        is_trusted.then(|| copy.answer(attempt))
+    }
+
+    /// Does something with the near one that nobody waits for, unless too much is under way.
+    fn apart<F>(&self, verb: &'static str, ask: F)
+    where
+        F: for<'n> FnOnce(&'n N) -> StoreFuture<'n, ()> + Send + 'static,
+    {
+        let Ok(place) = self.copying.clone().try_acquire_owned() else {
+            return;
+        };
+        let (near, gate) = (self.near.clone(), self.gate.clone());
+        tokio::spawn(async move {
+            let _place = place;
+            if let Err(error) = gate.call(verb, || ask(&near)).await {
+                tracing::trace!(%error, "the near store is away");
+            }
+        });
+    }
+
+    fn copy(&self, id: RecordId, copy: SettledCopy) {
+        self.apart("put", move |near| near.put(id, copy));
+    }
+}
+
+impl<N: Near, S: Store> Store for Tiered<N, S> {
+    fn claim<'a>(&'a self, attempt: &'a Attempt, policy: &'a Policy) -> StoreFuture<'a, Claim> {
+        Box::pin(async move {
+            if let Some(claim) = self.found_near(attempt).await {
+                return Ok(claim);
+            }
+            let claim = self.truth.claim(attempt, policy).await?;
+            if let Claim::Replay { settlement, expires } = &claim {
+                let (fingerprint, expires) = (attempt.fingerprint(), *expires);
+                let settlement = settlement.clone();
+                self.copy(attempt.id(), SettledCopy { fingerprint, settlement, expires });
+            }
+            Ok(claim)
+        })
+    }
+
+    fn recall(&self, attempt: &Attempt) -> Option<Claim> {
+        self.truth.recall(attempt)
+    }
+
+    fn watch(&self, id: RecordId) -> Option<Watch> {
+        self.near.watch(id).or_else(|| self.truth.watch(id))
+    }
+
+    fn renew<'a>(&'a self, lease: &'a Lease, duration: Duration) -> StoreFuture<'a, Renewed> {
+        self.truth.renew(lease, duration)
+    }
+
+    fn settle<'a>(&'a self, lease: &'a Lease, settlement: Settlement) -> StoreFuture<'a, Settled> {
+        Box::pin(async move {
+            let settled = self.truth.settle(lease, settlement.clone()).await?;
+            if settled == Settled::Recorded {
+                let (fingerprint, expires) = (lease.fingerprint(), lease.expires());
+                self.copy(lease.id(), SettledCopy { fingerprint, settlement, expires });
+            }
+            Ok(settled)
+        })
+    }
+
+    fn release<'a>(&'a self, lease: &'a Lease, how: Release) -> StoreFuture<'a, Released> {
+        Box::pin(async move {
+            let released = self.truth.release(lease, how).await?;
+            let id = lease.id();
+            self.apart("tell", move |near| near.tell(id));
+            Ok(released)
+        })
+    }
+
+    fn inspect(&self, id: RecordId) -> StoreFuture<'_, Option<Record>> {
+        self.truth.inspect(id)
+    }
+
+    fn sweep(&self, limit: usize) -> StoreFuture<'_, Swept> {
+        self.truth.sweep(limit)
+    }
+
+    fn health(&self) -> StoreFuture<'_, Health> {
+        self.truth.health()
+    }
+}
+
+#[cfg(test)]
+mod tests;
