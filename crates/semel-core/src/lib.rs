@@ -45,6 +45,7 @@ mod owner;
 mod policy;
 mod record;
 mod record_id;
+mod rendezvous;
 mod scope;
 mod timestamp;
 
@@ -62,5 +63,6 @@ pub use policy::{
 };
 pub use record::{Record, State};
 pub use record_id::RecordId;
+pub use rendezvous::rendezvous;
 pub use scope::Scope;
 pub use timestamp::Timestamp;

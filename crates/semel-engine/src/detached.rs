@@ -79,7 +79,12 @@ impl Errand {
             (Claim::InFlight { until }, Some((listener, deadline))) => {
                 Box::pin(self.wait(listener, until, deadline)).await
             }
-            (claim, _) => Ok(claim),
+            (claim, waits) => {
+                if waits.is_some() {
+                    self.share(&claim);
+                }
+                Ok(claim)
+            }
         }
     }
 

@@ -1,5 +1,5 @@
 //! Those who wait for the outcome of another execution: duplicates, and holders who lost their
-//! lease. They are woken by news from this process and by polling across nodes.
+//! lease. They are woken by news from this process, by those of the store if it tells any, and by polling.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -16,18 +16,18 @@ use crate::engine::Shared;
 use crate::registry::{Listener, News};
 use crate::renewal::Tenure;
 
+/// The first pause before a poll by those who wait for a record in this process, if they are few.
 const POLL_FIRST: Duration = Duration::from_millis(10);
-/// The longest pause between two polls of a record by all who wait for it in this process, if they are
-/// few.
+/// The longest.
 const POLL_MAX: Duration = Duration::from_millis(80);
-/// By how much that is stretched for each who waits for anything in this process: so all of them together
-/// poll about a thousand times a second, and not more.
-const POLL_EACH: Duration = Duration::from_millis(1);
-/// Nobody looks more rarely than this.
-const POLL_RARELY: Duration = Duration::from_secs(5);
-/// The longest pause while news are to be heard: those of this process, which executes, or of the store.
-/// Polling is for the case that they get lost.
+/// The longest while news are to be heard: those of this process, which executes, or of the store. Polling
+/// is for the case that they get lost.
 const POLL_MAX_HEARING: Duration = Duration::from_secs(1);
+/// Those who wait for the same record take turns: the more they are, the longer each pauses, up to this.
+const POLL_RARELY: Duration = Duration::from_secs(5);
+/// By how much each pauses for each who waits for anything in this process: so all of them together poll
+/// about a thousand times a second, and not more.
+const POLL_EACH: Duration = Duration::from_millis(1);
 /// Over how long those are spread who all heard at once that it is worth a look: the first tells the
 /// others what it found.
 const SPREAD_MAX: Duration = Duration::from_millis(250);
@@ -74,7 +74,7 @@ impl Errand {
         let watch = shared.store.watch(self.claimant.id());
         let mut ears = Ears { listener, watch };
         let mut polls = ears.polls(&shared);
-        let mut look_at = Instant::now() + polls.pause();
+        let mut look_at = before(deadline, polls.pause());
         loop {
             // An attempt that may hold a lease unheard still counts as running.
             if !self.claimant.is_in_doubt() {
@@ -105,7 +105,7 @@ impl Errand {
                 Err(error) => return Err(error),
             }
             polls.set_cap(ears.longest_pause(&shared));
-            look_at = Instant::now() + polls.pause();
+            look_at = before(deadline, polls.pause());
         }
     }
 
@@ -121,7 +121,7 @@ impl Errand {
     }
 
     /// Spares the others who wait here the question.
-    fn share(&self, claim: &Claim) {
+    pub(crate) fn share(&self, claim: &Claim) {
         if let Claim::Replay { settlement, expires } = claim {
             let (settlement, expires) = (settlement.clone(), *expires);
             let fingerprint = self.claimant.fingerprint();
@@ -129,6 +129,13 @@ impl Errand {
             self.claimant.shared().registry.tell(self.claimant.id(), news);
         }
     }
+}
+
+/// After a pause; but everybody looks once before the deadline, and not all of them at its end.
+fn before(deadline: Instant, pause: Duration) -> Instant {
+    let now = Instant::now();
+    let left = deadline.saturating_duration_since(now);
+    now + if pause < left { pause } else { crate::backoff::jittered(left / 2, left) }
 }
 
 /// What a holder answers whose lease another has taken: what a duplicate would be told, never its
@@ -143,7 +150,10 @@ pub(crate) async fn fenced_off(tenure: &Tenure, caller: &mut Caller) -> Option<A
     };
     let mut until = lease.until();
     let listener = shared.registry.listen(lease.id());
-    let mut ears = Ears { listener, watch: shared.store.watch(lease.id()) };
+    // Who does not wait hears nothing.
+    let waits = deadline > Instant::now();
+    let watch = if waits { shared.store.watch(lease.id()) } else { None };
+    let mut ears = Ears { listener, watch };
     let mut polls = ears.polls(shared);
     loop {
         let call = shared.store.inspect(lease.id());
@@ -193,28 +203,30 @@ impl Ears {
             () = caller.left() => Wake::Stop,
             () = shared.closing.cancelled() => Wake::Stop,
             () = sleep_until(deadline) => Wake::Stop,
-            () = reason => Wake::Reason,
             () = sleep_until(look_at) => Wake::Poll,
+            () = reason => Wake::Reason,
         }
     }
 
     /// First often, then rarely.
     fn polls(&self, shared: &Shared) -> Backoff {
-        let company = u32::try_from(self.listener.company().1.max(1)).unwrap_or(u32::MAX);
-        let longest = self.longest_pause(shared);
-        Backoff::new(POLL_FIRST.saturating_mul(company).min(longest), longest)
+        let first = self.turns(shared, POLL_FIRST);
+        Backoff::new(first, self.longest_pause(shared).max(first))
     }
 
-    /// How rarely it is enough to look. Those who wait for the same record take turns.
+    /// How rarely it is enough to look.
     fn longest_pause(&self, shared: &Shared) -> Duration {
-        let (executing_here, company) = self.listener.company();
-        if executing_here || self.watch.as_ref().is_some_and(Watch::is_listening) {
-            return POLL_MAX_HEARING;
-        }
-        let company = u32::try_from(company.max(1)).unwrap_or(u32::MAX);
-        let all = u32::try_from(shared.waiters.taken()).unwrap_or(u32::MAX);
-        let pause = POLL_MAX.saturating_mul(company).max(POLL_EACH.saturating_mul(all));
-        pause.min(POLL_RARELY)
+        let executing_here = self.listener.company().0;
+        let is_heard = executing_here || self.watch.as_ref().is_some_and(Watch::is_listening);
+        self.turns(shared, if is_heard { POLL_MAX_HEARING } else { POLL_MAX })
+    }
+
+    /// The pause of each, if it is to be `alone` for one who waits alone.
+    fn turns(&self, shared: &Shared, alone: Duration) -> Duration {
+        let count = |number: usize| u32::try_from(number).unwrap_or(u32::MAX);
+        let company = count(self.listener.company().1.max(1));
+        let all = count(shared.waiters.taken());
+        alone.saturating_mul(company).min(POLL_RARELY).max(POLL_EACH.saturating_mul(all))
     }
 
     /// A short random delay for those who were all woken at once and can be granted only one lease: the

@@ -7,6 +7,8 @@ use std::sync::Arc;
 
 use semel_embedded::Options;
 #[cfg(all(feature = "postgres", feature = "redis"))]
+use semel_redis::RedisNear;
+#[cfg(all(feature = "postgres", feature = "redis"))]
 use semel_store::Tiered;
 use semel_store::{CacheLimits, Cached, Clock, MemoryStore, Metered, SteadyClock, Store};
 
@@ -50,8 +52,9 @@ pub(crate) async fn open(config: &Config) -> Result<Arc<dyn Store>, StartError> 
         #[cfg(all(feature = "postgres", feature = "redis"))]
         StoreChoice::Tiered { near, truth } => {
             let options = truth.options().clone().verb_timeout(shared::VERB_TIMEOUT);
+            let named = options.to_string();
             let (truth, clock) = shared::guarded(options.open().await?);
-            let near = semel_redis::RedisNear::connect(near.options().clone());
+            let near = RedisNear::connect(near.options().clone(), &named);
             wrapped(Tiered::new(near, truth, clock.clone()), clock, "tiered", config)
         }
     })

@@ -1,7 +1,7 @@
 use std::sync::{Arc, OnceLock, Weak};
 use std::time::Duration;
 
-use semel_core::{RecordId, State};
+use semel_core::{Fingerprint, RecordId, State};
 use semel_store::{Near, SettledCopy, StoreError, StoreFuture, Watch};
 use tokio::time::sleep;
 
@@ -35,6 +35,8 @@ struct Open {
     news: Arc<News>,
 }
 
+/// [`Tiered`](semel_store::Tiered) waits for 100 ms.
+const VERB_TIMEOUT: Duration = Duration::from_millis(80);
 /// How long to wait before the servers are tried again.
 const RETRY: Duration = Duration::from_secs(1);
 
@@ -42,9 +44,17 @@ const RETRY: Duration = Duration::from_secs(1);
 
 impl RedisNear {
     /// Begins to connect. Needs a runtime.
-    pub fn connect(options: Options) -> Self {
+    ///
+    /// `truth` names the store whose records are copied, such as its address: copies of another are not
+    /// found.
+    pub fn connect(mut options: Options, truth: &str) -> Self {
+        // Shorter than it is waited for, so that a server that is silent is noticed here.
+        options.verb_timeout = VERB_TIMEOUT;
         // Not where a store on the same servers has its records.
-        let prefix = format!("{}copy:", options.address.prefix.as_str());
+        let truth = Fingerprint::new([("truth", truth)]);
+        let truth =
+            truth.as_bytes()[..8].iter().fold(0_u64, |all, byte| all << 8 | u64::from(*byte));
+        let prefix = format!("{}copy:{truth:016x}:", options.address.prefix.as_str());
         let shared = Arc::new(Shared { options, prefix, open: OnceLock::new() });
         tokio::spawn(connect(Arc::downgrade(&shared)));
         Self { shared }

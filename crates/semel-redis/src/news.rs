@@ -22,12 +22,13 @@ use ear::Ask;
 
 /// A channel, which has the name of the key.
 type Key = Arc<[u8]>;
+type Channels = HashMap<Key, Channel>;
 
 /// All that is listened to.
 #[derive(Debug)]
 pub(crate) struct News {
     topology: Arc<Topology>,
-    channels: Mutex<HashMap<Key, Channel>>,
+    channels: Mutex<Channels>,
     ears: Mutex<HashMap<Endpoint, mpsc::UnboundedSender<Ask>>>,
 }
 
@@ -46,7 +47,7 @@ struct Watcher {
 }
 
 /// How long to wait before a channel is looked for elsewhere.
-const MOVED_PAUSE: Duration = Duration::from_millis(100);
+const MOVED_PAUSE: Duration = Duration::from_millis(200);
 
 // === impl News ===
 
@@ -67,35 +68,36 @@ impl News {
         });
         channel.watchers += 1;
         let told = channel.told.subscribe();
-        drop(channels);
         if is_new {
-            self.listen(&key);
+            self.listen(&mut channels, &key);
         }
+        drop(channels);
         Watch::new(told, Watcher { news: Arc::downgrade(self), key })
     }
 
-    /// Has the server listened to that has the key now.
-    fn listen(self: &Arc<Self>, key: &Key) {
-        let Some(server) = self.topology.server_now(key) else {
-            self.listen_later(key.clone());
+    /// Has the server listened to that has the key now. Whoever asks an ear for something holds the
+    /// channels: so it hears of them in the order in which they came and went.
+    fn listen(self: &Arc<Self>, channels: &mut Channels, key: &Key) {
+        let Some(channel) = channels.get_mut(key) else {
+            // Everybody has left meanwhile.
             return;
         };
-        let endpoint = server.endpoint().clone();
-        // Whoever left meanwhile needs no ear; and who asks later is heard later.
-        match self.channels().get_mut(key) {
-            Some(channel) => channel.at = Some(endpoint),
-            None => return,
+        match self.topology.server_now(key) {
+            Some(server) => {
+                channel.at = Some(server.endpoint().clone());
+                self.send(&server, Ask::Listen(key.clone()));
+            }
+            None => self.listen_later(key.clone()),
         }
-        self.send(&server, Ask::Listen(key.clone()));
     }
 
     /// The same when its server may have changed.
     fn listen_later(self: &Arc<Self>, key: Key) {
         let news = Arc::downgrade(self);
         tokio::spawn(async move {
-            sleep(MOVED_PAUSE).await;
+            sleep(MOVED_PAUSE.mul_f64(rand::random_range(0.5..1.5))).await;
             if let Some(news) = news.upgrade() {
-                news.listen(&key);
+                news.listen(&mut news.channels(), &key);
             }
         });
     }
@@ -109,9 +111,7 @@ impl News {
         if channel.watchers > 0 {
             return;
         }
-        let at = channels.remove(key).and_then(|channel| channel.at);
-        drop(channels);
-        if let Some(at) = at
+        if let Some(at) = channels.remove(key).and_then(|channel| channel.at)
             && let Some(ear) = self.ears().get(&at)
         {
             let _ = ear.send(Ask::Leave(key.clone()));
@@ -121,7 +121,12 @@ impl News {
     /// Tells those who watch a key.
     fn tell(&self, key: &[u8], change: impl FnOnce(&mut Told)) {
         if let Some(channel) = self.channels().get(key) {
-            channel.told.send_modify(change);
+            // Who is told the same again would look for nothing.
+            channel.told.send_if_modified(|told| {
+                let before = *told;
+                change(told);
+                *told != before
+            });
         }
     }
 
@@ -143,7 +148,7 @@ impl News {
         tokio::spawn(ear::run(Arc::downgrade(self), server.endpoint().clone(), dial, asks));
     }
 
-    fn channels(&self) -> MutexGuard<'_, HashMap<Key, Channel>> {
+    fn channels(&self) -> MutexGuard<'_, Channels> {
         self.channels.lock().unwrap_or_else(PoisonError::into_inner)
     }
 

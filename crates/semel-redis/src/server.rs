@@ -69,7 +69,11 @@ impl Server {
 
     /// Calls a script. A connection that broke may have been an old one, so the question is asked once
     /// more: whatever came of it the first time, that does no harm.
-    pub(crate) async fn call(&self, call: &Call<'_>, terms: Terms) -> Result<Value, Failure> {
+    pub(crate) async fn call(
+        self: &Arc<Self>,
+        call: &Call<'_>,
+        terms: Terms,
+    ) -> Result<Value, Failure> {
         match self.call_once(call, terms).await {
             Err(Failure::Broken(first)) => match self.call_once(call, terms).await {
                 Err(again) if !again.maybe_applied() => Err(Failure::Broken(first)),
@@ -79,20 +83,24 @@ impl Server {
         }
     }
 
-    async fn call_once(&self, call: &Call<'_>, terms: Terms) -> Result<Value, Failure> {
+    async fn call_once(self: &Arc<Self>, call: &Call<'_>, terms: Terms) -> Result<Value, Failure> {
         if terms.replicas == 0 {
             return self.call_shared(call, terms).await;
         }
         self.call_alone(call, terms).await
     }
 
-    async fn call_shared(&self, call: &Call<'_>, terms: Terms) -> Result<Value, Failure> {
-        let lane = self.lane();
-        let connection = self.in_time(terms, self.connected(lane)).await?;
+    async fn call_shared(
+        self: &Arc<Self>,
+        call: &Call<'_>,
+        terms: Terms,
+    ) -> Result<Value, Failure> {
+        let own = self.own_lane();
+        let connection = self.in_time(terms, self.connected(own)).await?;
         let asked = connection.call(call, terms.asking);
         let answer = timeout_at(terms.deadline, asked).await.unwrap_or(Err(Failure::Silent));
         if let Err(Failure::Broken(_) | Failure::Silent) = answer {
-            lane.retire(&connection);
+            self.lanes[own].retire(&connection);
         }
         answer
     }
@@ -133,32 +141,41 @@ impl Server {
     }
 
     /// May we wait for replicas?
-    pub(crate) async fn check_wait(&self) -> Result<(), OpenError> {
+    pub(crate) async fn check_wait(self: &Arc<Self>) -> Result<(), OpenError> {
         let waited = self.connection().await?.wait(0, Duration::from_millis(1)).await;
         waited.map(drop).map_err(|error| OpenError::said(&self.endpoint, &error))
     }
 
     /// A connection for other questions than those of the store.
-    pub(crate) async fn connection(&self) -> Result<Arc<Connection>, OpenError> {
-        self.connected(self.lane()).await
+    pub(crate) async fn connection(self: &Arc<Self>) -> Result<Arc<Connection>, OpenError> {
+        self.connected(self.own_lane()).await
     }
 
-    fn lane(&self) -> &Lane {
-        &self.lanes[own_number() % self.lanes.len()]
+    /// The lane of this thread.
+    fn own_lane(&self) -> usize {
+        own_number() % self.lanes.len()
     }
 
-    async fn connected(&self, lane: &Lane) -> Result<Arc<Connection>, OpenError> {
-        if let Some(open) = lane.open() {
+    /// The connection of a lane. It is made in a task of its own: whoever gives up waiting for it leaves it
+    /// to the next.
+    async fn connected(self: &Arc<Self>, number: usize) -> Result<Arc<Connection>, OpenError> {
+        if let Some(open) = self.lanes[number].open() {
             return Ok(open);
         }
-        let came = Instant::now();
+        let (here, came) = (self.clone(), Instant::now());
+        let making = tokio::spawn(async move { here.make(number, came).await });
+        let gone = |_| OpenError::silent(&self.endpoint, self.dial.limit);
+        making.await.map_err(gone)?
+    }
+
+    async fn make(&self, number: usize, came: Instant) -> Result<Arc<Connection>, OpenError> {
+        let lane = &self.lanes[number];
         let mut making = lane.making.lock().await;
         if let Some(open) = lane.open() {
             return Ok(open);
         }
         // Whoever waited for another's try is told how that went.
-        if let Some((failed, error)) = making.as_ref().filter(|(failed, _)| *failed >= came) {
-            tracing::trace!(?failed, "shared the failure of another's connection");
+        if let Some((_, error)) = making.as_ref().filter(|(failed, _)| *failed >= came) {
             return Err(error.clone());
         }
         match self.connect().await {

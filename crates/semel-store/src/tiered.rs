@@ -60,6 +60,8 @@ const NEAR_GUARD: Guard = Guard {
     calls_max: 10_000,
 };
 const COPYING_MAX: usize = 4_096;
+/// A record with a larger reply is not copied: it would hold up many small ones.
+const COPY_BYTES_MAX: usize = 64 << 10;
 /// By how much a copy is given up before its record expires.
 const MARGIN: Duration = Duration::from_secs(1);
 
@@ -82,8 +84,11 @@ impl<N: Near, S: Store> Tiered<N, S> {
                 return None;
             }
         };
-        let is_trusted = self.clock.now().plus(MARGIN) < copy.expires;
-        is_trusted.then(|| copy.answer(attempt))
+        self.is_trusted(&copy).then(|| copy.answer(attempt))
+    }
+
+    fn is_trusted(&self, copy: &SettledCopy) -> bool {
+        self.clock.now().plus(MARGIN) < copy.expires
     }
 
     /// Does something with the near one that nobody waits for, unless too much is under way.
@@ -104,6 +109,10 @@ impl<N: Near, S: Store> Tiered<N, S> {
     }
 
     fn copy(&self, id: RecordId, copy: SettledCopy) {
+        let bytes = copy.settlement.reply().map_or(0, |reply| reply.bytes().len());
+        if bytes > COPY_BYTES_MAX || !self.is_trusted(&copy) {
+            return;
+        }
         self.apart("put", move |near| near.put(id, copy));
     }
 }

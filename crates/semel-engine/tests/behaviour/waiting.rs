@@ -165,7 +165,8 @@ async fn a_crowd_on_another_node_asks_as_one() {
 /// A store that tells them spares them nearly all polling.
 #[tokio::test(start_paused = true)]
 async fn a_crowd_on_another_node_hears_of_the_settlement() {
-    let (_, delays, asked) = crowd_elsewhere(1_000, true).await;
+    let (polls, delays, asked) = crowd_elsewhere(1_000, true).await;
+    assert!(polls < 6_000, "{polls} polls in ten seconds");
     assert!(delays[500] < Duration::from_millis(50), "{:?} in the median", delays[500]);
     assert!(asked < 50, "{asked} polls after one knew");
     let (polls, delays, _) = crowd_elsewhere(1, true).await;

@@ -1,6 +1,7 @@
 //! How a server is set up.
 
 use std::collections::HashMap;
+use std::sync::Arc;
 use std::time::Duration;
 
 use redis::{RedisError, Value};
@@ -40,7 +41,7 @@ const OLDEST: u32 = 7;
 
 impl Facts {
     /// Asks the server.
-    pub(crate) async fn of(server: &Server, limit: Duration) -> Result<Self, OpenError> {
+    pub(crate) async fn of(server: &Arc<Server>, limit: Duration) -> Result<Self, OpenError> {
         let connection = server.connection().await?;
         let mut info = redis::cmd("INFO");
         info.arg(&["server", "memory", "persistence", "replication", "cluster"]);

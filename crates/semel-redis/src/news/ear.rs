@@ -29,6 +29,9 @@ struct Ear {
 /// The connection is of no more use.
 struct Broken;
 
+/// What is asked, and how it is confirmed.
+const SUBSCRIBE: (&str, PushKind) = ("SSUBSCRIBE", PushKind::SSubscribe);
+const UNSUBSCRIBE: (&str, PushKind) = ("SUNSUBSCRIBE", PushKind::SUnsubscribe);
 /// How long a connection is kept to which nobody listens.
 const IDLE: Duration = Duration::from_secs(30);
 
@@ -50,7 +53,7 @@ pub(super) async fn run(
     }
     // Whoever asks now makes another ear.
     asks.close();
-    while let Ok(ask) = asks.try_recv() {
+    while let Some(ask) = asks.recv().await {
         ear.note(&ask);
     }
     for key in ear.wanted.clone() {
@@ -69,6 +72,8 @@ impl Ear {
     ) -> Broken {
         loop {
             tokio::select! {
+                // What was said before is heard before.
+                biased;
                 push = pushes.recv() => match push {
                     Some(push) if push.kind != PushKind::Disconnection => self.pushed(&push),
                     _ => return Broken,
@@ -77,10 +82,11 @@ impl Ear {
                     let Some(ask) = ask else {
                         return Broken;
                     };
-                    self.note(&ask);
+                    let is_news = self.note(&ask);
                     let done = match &ask {
+                        _ if !is_news => Ok(()),
                         Ask::Listen(key) => self.listen(connection, key).await,
-                        Ask::Leave(key) => self.ask(connection, "SUNSUBSCRIBE", key).await.map(drop),
+                        Ask::Leave(key) => self.ask(connection, UNSUBSCRIBE, key).await.map(drop),
                     };
                     if let Err(Broken) = done {
                         return Broken;
@@ -91,16 +97,17 @@ impl Ear {
         }
     }
 
-    fn note(&mut self, ask: &Ask) {
+    /// Does it change anything?
+    fn note(&mut self, ask: &Ask) -> bool {
         match ask {
             Ask::Listen(key) => self.wanted.insert(key.clone()),
             Ask::Leave(key) => self.wanted.remove(key),
-        };
+        }
     }
 
     /// Listens to a channel. One that is not here is looked for elsewhere.
     async fn listen(&mut self, connection: &Connection, key: &Key) -> Result<(), Broken> {
-        match self.ask(connection, "SSUBSCRIBE", key).await? {
+        match self.ask(connection, SUBSCRIBE, key).await? {
             Ok(()) => self.tell(key, true),
             // Then they have to look by themselves.
             Err(error) if error.kind() == ErrorKind::Server(ServerErrorKind::NoPerm) => {
@@ -115,15 +122,21 @@ impl Ear {
     async fn ask(
         &self,
         connection: &Connection,
-        what: &str,
+        (what, confirmed): (&str, PushKind),
         key: &Key,
     ) -> Result<Result<(), RedisError>, Broken> {
         let mut command = redis::cmd(what);
         command.arg(&**key);
-        match timeout(self.limit, connection.ask(&command)).await {
-            Ok(Ok(answer)) => Ok(answer.extract_error().map(drop)),
-            Ok(Err(error)) if matches!(error.kind(), ErrorKind::Server(_)) => Ok(Err(error)),
-            Ok(Err(_)) | Err(_) => Err(Broken),
+        let answer = match timeout(self.limit, connection.ask(&command)).await {
+            Ok(Ok(answer)) => answer.extract_error(),
+            Ok(Err(error)) => Err(error),
+            Err(_) => return Err(Broken),
+        };
+        match answer {
+            Ok(Value::Push { kind, data }) if kind == confirmed && is_of(&data, key) => Ok(Ok(())),
+            Err(error) if matches!(error.kind(), ErrorKind::Server(_)) => Ok(Err(error)),
+            // What the server says unasked is taken for an answer, and then all that follow are, too.
+            Ok(_) | Err(_) => Err(Broken),
         }
     }
 
@@ -161,4 +174,9 @@ impl Ear {
             news.tell(key, |told| told.listening = listening);
         }
     }
+}
+
+/// Is it about this key?
+fn is_of(data: &[Value], key: &Key) -> bool {
+    matches!(data.first(), Some(Value::BulkString(found)) if found.as_slice() == &**key)
 }

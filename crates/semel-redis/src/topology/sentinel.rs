@@ -55,26 +55,28 @@ pub(super) async fn master(
     best.map(|best| best.master).ok_or_else(|| error.unwrap_or_else(nobody))
 }
 
+/// Where the master is it says in answer to one question, and since which failover in answer to another:
+/// to that it would still give the old address while the failover is under way.
 async fn ask(dial: &Dial, sentinel: &Endpoint, name: &str) -> Result<Said, OpenError> {
     let connection = dial.connect(sentinel).await?;
-    let mut question = redis::cmd("SENTINEL");
-    question.arg("MASTER").arg(name);
-    let Ok(answer) = timeout(dial.limit, connection.ask(&question)).await else {
+    let mut questions = redis::pipe();
+    questions.cmd("SENTINEL").arg("GET-MASTER-ADDR-BY-NAME").arg(name);
+    questions.cmd("SENTINEL").arg("MASTER").arg(name);
+    let Ok(answers) = timeout(dial.limit, connection.ask_all(&questions)).await else {
         return Err(OpenError::silent(sentinel, dial.limit));
     };
-    let unknown = |what: String| OpenError::NoMaster { name: name.to_owned(), what };
-    let answer = answer.and_then(Value::extract_error).map_err(|error| {
-        if error.to_string().contains("No such master") {
-            unknown(format!("{sentinel} has never heard of it"))
-        } else {
-            OpenError::said(sentinel, &error)
-        }
+    let said = |error| OpenError::said(sentinel, &error);
+    let mut answers = answers.map_err(said)?.into_iter();
+    let mut next = || answers.next().unwrap_or(Value::Nil).extract_error();
+    let address: Option<(String, u16)> =
+        redis::from_redis_value(next().map_err(said)?).unwrap_or_default();
+    let master = address.and_then(|(host, port)| sentinel.at(&host, port));
+    let master = master.ok_or_else(|| OpenError::NoMaster {
+        name: name.to_owned(),
+        what: format!("{sentinel} has never heard of it"),
     })?;
-    let facts: HashMap<String, String> = redis::from_redis_value(answer).unwrap_or_default();
-    let told = |fact: &str| facts.get(fact).map(String::as_str);
-    let port = told("port").and_then(|port| port.parse().ok());
-    let master = told("ip").zip(port).and_then(|(host, port)| sentinel.at(host, port));
-    let epoch = told("config-epoch").and_then(|epoch| epoch.parse().ok()).unwrap_or_default();
-    let master = master.ok_or_else(|| unknown(format!("{sentinel} does not say where it is")))?;
-    Ok(Said { master, epoch })
+    let facts: HashMap<String, String> =
+        next().ok().and_then(|facts| redis::from_redis_value(facts).ok()).unwrap_or_default();
+    let epoch = facts.get("config-epoch").and_then(|epoch| epoch.parse().ok());
+    Ok(Said { master, epoch: epoch.unwrap_or_default() })
 }

@@ -8,11 +8,17 @@ use semel_testserver::{Redis, RedisCluster};
 use crate::patience::eventually_async;
 use crate::{claim, lease, open, paid};
 
+/// Waits for a reason to look, for a minute at most.
+async fn heard(watch: &mut Watch) {
+    let limit = std::time::Duration::from_mins(1);
+    tokio::time::timeout(limit, watch.reason()).await.expect("something to be heard");
+}
+
 /// A watch that has begun to listen.
 async fn watch(store: &RedisStore, number: u8) -> Watch {
     let mut watch = store.watch(RecordId::from_bytes([number; 32])).expect("a watch");
     while !watch.is_listening() {
-        watch.reason().await;
+        heard(&mut watch).await;
     }
     watch
 }
@@ -32,7 +38,7 @@ async fn what_one_node_does_is_heard_at_the_other() {
             } else {
                 one.release(&held, Release::Retry).await.expect("an answer");
             }
-            watch.reason().await;
+            heard(&mut watch).await;
             assert!(watch.is_listening());
         }
     }
@@ -63,17 +69,17 @@ async fn a_server_that_is_back_is_heard_again() {
     let server = Redis::options().setting("appendonly", "yes").start().expect("a server");
     let (one, other) = (open(&server.url()).await, open(&server.url()).await);
     let held = lease(&one, 1).await;
-    let mut heard = watch(&other, 1).await;
+    let mut one_heard = watch(&other, 1).await;
     server.stop().expect("a server to stop");
-    while heard.is_listening() {
-        heard.reason().await;
+    while one_heard.is_listening() {
+        heard(&mut one_heard).await;
     }
     server.start_again().expect("a server");
-    while !heard.is_listening() {
-        heard.reason().await;
+    while !one_heard.is_listening() {
+        heard(&mut one_heard).await;
     }
     assert_eq!(one.settle(&held, paid()).await.expect("an answer"), Settled::Recorded);
-    heard.reason().await;
+    heard(&mut one_heard).await;
 }
 
 /// A record whose slot moves is heard of where it is now.
@@ -81,14 +87,14 @@ async fn a_server_that_is_back_is_heard_again() {
 async fn a_slot_that_moves_is_heard_at_its_new_server() {
     let cluster = RedisCluster::start(3, 0, &Redis::options()).expect("a cluster");
     let (one, other) = (open(&cluster.url()).await, open(&cluster.url()).await);
-    let mut heard = watch(&other, 7).await;
+    let mut moved = watch(&other, 7).await;
     // Nothing has to be moved along with it.
     crate::cluster::move_empty_slot(&cluster, 7);
     let held = lease(&one, 7).await;
     // The one who waits looks now and then, and is sent on.
     eventually_async("it is heard again", async || {
         let _ = claim(&other, 7, 2).await;
-        heard.is_listening()
+        moved.is_listening()
             && cluster.masters().iter().any(|server| {
                 let channels = server.cli(&["PUBSUB", "SHARDCHANNELS"]).expect("channels");
                 let key = crate::cluster::key(7);
@@ -96,7 +102,7 @@ async fn a_slot_that_moves_is_heard_at_its_new_server() {
             })
     })
     .await;
-    let _ = tokio::time::timeout(std::time::Duration::ZERO, heard.reason()).await;
+    let _ = tokio::time::timeout(std::time::Duration::ZERO, moved.reason()).await;
     assert_eq!(one.settle(&held, paid()).await.expect("an answer"), Settled::Recorded);
-    heard.reason().await;
+    heard(&mut moved).await;
 }

@@ -161,7 +161,8 @@ impl FlawedStore {
     async fn claim_flawed(&self, attempt: &Attempt, policy: &Policy) -> Claim {
         if self.has(Flaw::CheckThenSet) {
             let record = self.get(attempt.id());
-            tokio::task::yield_now().await;
+            // Long enough for the others to have looked, too.
+            tokio::time::sleep(Duration::from_millis(10)).await;
             let decision = decide(record.as_ref(), attempt, policy, self.clock.now());
             return self.apply(&mut self.records(), attempt.id(), decision);
         }

@@ -1,0 +1,120 @@
+//! A fleet of three gateways, clients that retry, and faults of all kinds while they do.
+//!
+//! Every execution is written down by the upstream, every answer by its client, every fault with the time
+//! it took. Then the history is checked:
+//!
+//! - under `hold` no key is executed twice;
+//! - under `reexecute` every further execution is explained by a fault between it and the one before;
+//! - a key has one answer: whoever was told an outcome that is recorded was told the same one, and so is
+//!   everybody who asks when all is over.
+
+mod fleet;
+mod history;
+mod nemesis;
+
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::thread;
+use std::time::Duration;
+
+use semel_testserver::{Redis, RedisCluster};
+
+use crate::support::{Call, Reply, Server, Upstream, now};
+
+use fleet::Fleet;
+use history::{History, Told};
+use nemesis::{Breakable, Nemesis};
+
+const CLIENTS: usize = 8;
+const FAULTS: usize = 10;
+/// Each policy has a path of its own.
+const PATHS: [&str; 2] = ["/hold", "/reexecute"];
+const LEASE: Duration = Duration::from_secs(1);
+
+#[test]
+fn a_fleet_on_one_server() {
+    let server = <Redis as Server>::start();
+    let store = server.store();
+    run(&server, &store);
+}
+
+/// With a replica for each write: the one that is promoted has all that was acknowledged.
+#[test]
+fn a_fleet_on_a_cluster() {
+    let options = crate::support::redis::durable().setting("cluster-node-timeout", "1000");
+    let cluster = RedisCluster::start(3, 1, &options).expect("a cluster");
+    let store = format!("{}&wait_replicas=1", cluster.store());
+    run(&cluster, &store);
+}
+
+fn run<S: Breakable>(server: &S, store: &str) {
+    let history = History::default();
+    let upstream = upstream(&history);
+    let fleet = Fleet::start(&upstream, store);
+    let is_over = AtomicBool::new(false);
+    thread::scope(|scope| {
+        for client in 0..CLIENTS {
+            let (fleet, history, is_over) = (&fleet, &history, &is_over);
+            scope.spawn(move || {
+                for number in 0.. {
+                    if is_over.load(Ordering::Relaxed) {
+                        return;
+                    }
+                    serve(fleet, history, is_over, &format!("c{client}-{number}"), number);
+                }
+            });
+        }
+        Nemesis::new(&fleet, server, &history).strike(FAULTS);
+        is_over.store(true, Ordering::Relaxed);
+    });
+    let keys = history.keys();
+    for (path, key) in &keys {
+        last_word(&fleet, &history, path, key);
+    }
+    history.check();
+    println!("{}", history.summary());
+    assert!(keys.len() > 100, "only {} keys were tried", keys.len());
+    assert!(history.again() > 0, "nothing was executed again: the faults did not bite");
+}
+
+/// Works for a while, and tells which execution it was.
+fn upstream(history: &History) -> Upstream {
+    let history = history.clone();
+    Upstream::with(move |seen| {
+        let key = seen.key().unwrap_or_default().to_owned();
+        let began = now();
+        // Some work is longer than a lease, and renewed.
+        let long = key.ends_with(['4', '7']);
+        thread::sleep(if long { LEASE * 2 } else { Duration::from_millis(5) });
+        history.executed(&seen.target, &key, began);
+        Reply::created(&format!(r#"{{"key":"{key}","execution":{}}}"#, seen.execution))
+    })
+}
+
+/// A client that wants one thing done: it tries again, at another gateway each time.
+fn serve(fleet: &Fleet, history: &History, is_over: &AtomicBool, key: &str, number: usize) {
+    let path = PATHS[number % PATHS.len()];
+    let call = Call::new("POST", path).key(key).json(r#"{"amount":100}"#);
+    for retry in 0.. {
+        let told = match call.try_send(fleet.address(number + retry)) {
+            Ok(answer) => Told::of(&answer),
+            Err(_) => Told::Nothing,
+        };
+        history.told(path, key, &told);
+        if told.is_final() || is_over.load(Ordering::Relaxed) {
+            return;
+        }
+        thread::sleep(Duration::from_millis(20));
+    }
+}
+
+/// When all is over, every gateway says the same of every key.
+fn last_word(fleet: &Fleet, history: &History, path: &str, key: &str) {
+    let call = Call::new("POST", path).key(key).json(r#"{"amount":100}"#);
+    for gateway in 0..fleet.len() {
+        let told = crate::support::eventually("a last word", || {
+            let told = Told::of(&call.try_send(fleet.address(gateway)).ok()?);
+            told.is_final().then_some(told)
+        });
+        history.told(path, key, &told);
+    }
+}
