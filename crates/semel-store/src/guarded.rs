@@ -14,9 +14,9 @@ pub(crate) use gate::Gate;
 /// and a limit on concurrent calls (trap 14).
 ///
 /// - A verb that takes longer than [`Guard::deadline`] is dropped, which the contract of [`Store`]
-///   allows, and fails with [`StoreError::TimedOut`]: it may have taken effect.
+///   allows, and fails with [`StoreError::TimedOut`](crate::StoreError::TimedOut): it may have taken effect.
 /// - After [`Guard::failures_to_open`] failures in a row the breaker opens: verbs fail at once with
-///   [`StoreError::Unavailable`], without asking the store. After [`Guard::open_for`] one verb is
+///   [`StoreError::Unavailable`](crate::StoreError::Unavailable), without asking the store. After [`Guard::open_for`] one verb is
 ///   let through; if the store answers it, the breaker closes.
 /// - Beyond [`Guard::calls_max`] verbs under way, further ones fail at once.
 ///
