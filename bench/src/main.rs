@@ -8,6 +8,8 @@ mod figures;
 mod gateway;
 mod postgres;
 mod rawlog;
+mod redis;
+mod store_load;
 
 use std::path::PathBuf;
 
@@ -29,6 +31,8 @@ enum Command {
     Gateway(gateway::Arguments),
     /// The PostgreSQL store and same-transaction mode against pgbench and plain transactions.
     Postgres(postgres::Arguments),
+    /// The Redis store against redis-benchmark with the same scripts.
+    Redis(redis::Arguments),
     /// Fills a store and waits to be killed; started by `embedded`.
     #[command(hide = true)]
     Fill {
@@ -55,6 +59,7 @@ fn main() -> anyhow::Result<()> {
         Command::Embedded(arguments) => embedded::run(&arguments),
         Command::Gateway(arguments) => gateway::run(&arguments),
         Command::Postgres(arguments) => postgres::run(&arguments),
+        Command::Redis(arguments) => redis::run(&arguments),
         Command::Upstream => gateway::upstream::serve(),
         Command::Fill { path, records } => embedded::fill::run(&path, records),
         Command::Probe { path, records } => embedded::probe::run(&path, records),

@@ -2,7 +2,6 @@
 
 mod contended;
 mod expiry;
-mod load;
 mod pgbench;
 mod transfers;
 
@@ -13,7 +12,7 @@ use semel_postgres::{Options, PostgresStore, migrate};
 use semel_testserver::Postgres;
 
 use crate::figures::{Line, median, print_table};
-use load::Keys;
+use crate::store_load::{self as load, Keys};
 use pgbench::Pgbench;
 
 /// What to measure.

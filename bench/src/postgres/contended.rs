@@ -8,8 +8,9 @@ use semel_core::{Claim, OnAbandoned, Policy, Release, Reply, Settlement};
 use semel_postgres::PostgresStore;
 use semel_store::Store;
 
-use super::{Bench, load};
+use super::Bench;
 use crate::figures::Line;
+use crate::store_load as load;
 
 const CLIENTS: usize = 64;
 const KEYS: u64 = 100;

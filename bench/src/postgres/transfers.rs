@@ -10,8 +10,9 @@ use semel_postgres::transaction::{Event, TransactionPool, Tx};
 use tokio::sync::Mutex;
 use tokio_postgres::{Client, NoTls, Statement};
 
-use super::{Bench, load};
+use super::Bench;
 use crate::figures::Line;
+use crate::store_load as load;
 
 const ACCOUNTS: i64 = 10_000;
 

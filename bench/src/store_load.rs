@@ -1,4 +1,4 @@
-//! Clients in a closed loop on the store.
+//! Clients in a closed loop on a store.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
@@ -6,7 +6,6 @@ use std::time::{Duration, Instant};
 
 use anyhow::bail;
 use semel_core::{Attempt, Claim, Fingerprint, Owner, Policy, RecordId, Reply, Settlement};
-use semel_postgres::PostgresStore;
 use semel_store::{Settled, Store};
 use tokio::task::JoinSet;
 
@@ -38,7 +37,7 @@ pub(crate) fn fresh() -> u64 {
 }
 
 /// Claims a fresh key and settles it; gives how long the claim took.
-pub(crate) async fn pair(store: &PostgresStore, policy: &Policy) -> anyhow::Result<Duration> {
+pub(crate) async fn pair(store: &impl Store, policy: &Policy) -> anyhow::Result<Duration> {
     let began = Instant::now();
     let lease = match store.claim(&attempt(fresh()), policy).await? {
         Claim::Execute(lease) => lease,
@@ -53,7 +52,7 @@ pub(crate) async fn pair(store: &PostgresStore, policy: &Policy) -> anyhow::Resu
 }
 
 pub(crate) async fn pairs(
-    store: &PostgresStore,
+    store: &(impl Store + Clone),
     clients: usize,
     time: Duration,
 ) -> anyhow::Result<f64> {
@@ -69,7 +68,7 @@ pub(crate) async fn pairs(
 }
 
 pub(crate) async fn replays(
-    store: &PostgresStore,
+    store: &(impl Store + Clone),
     clients: usize,
     time: Duration,
     keys: Keys,
