@@ -24,7 +24,7 @@ const LIMIT: Duration = Duration::from_mins(1);
 pub struct Clock {
     file: File,
     path: PathBuf,
-    library: PathBuf,
+    shim: PathBuf,
     // Dropped in this order: a janitor that is still there would see its directory vanish.
     _janitor: Janitor,
     _directory: TempDir,
@@ -37,17 +37,17 @@ impl Clock {
     pub fn new() -> Result<Self, Error> {
         let directory = tempfile::Builder::new().prefix("semel-clock-").tempdir();
         let directory = directory.map_err(Error::at(&std::env::temp_dir()))?;
-        let [source, library, path] =
+        let [source, shim, path] =
             ["shim.c", "shim.so", "clock"].map(|name| directory.path().join(name));
         std::fs::write(&source, SHIM).map_err(Error::at(&source))?;
         let mut cc = Command::new("cc");
-        cc.args(["-shared", "-fPIC", "-O2", "-o"]).arg(&library).arg(&source);
+        cc.args(["-shared", "-fPIC", "-O2", "-o"]).arg(&shim).arg(&source);
         run("cc", cc, "", LIMIT)?;
         let open =
             OpenOptions::new().create(true).truncate(true).read(true).write(true).open(&path);
         let file = open.map_err(Error::at(&path))?;
         let janitor = Janitor::start(&Mark::new(directory.path())?, Some(directory.path()))?;
-        let clock = Self { file, path, library, _janitor: janitor, _directory: directory };
+        let clock = Self { file, path, shim, _janitor: janitor, _directory: directory };
         clock.show(0, 0)?;
         Ok(clock)
     }
@@ -79,7 +79,7 @@ impl Clock {
 
     /// What a server's environment must have to live by it.
     pub(crate) fn environment(&self) -> [(&'static str, &Path); 2] {
-        [("LD_PRELOAD", &self.library), ("SEMEL_CLOCK", &self.path)]
+        [("LD_PRELOAD", &self.shim), ("SEMEL_CLOCK", &self.path)]
     }
 }
 
