@@ -119,6 +119,18 @@ impl fmt::Display for StoreChoice {
     }
 }
 
+/// An address that is shown without secrets, and those of its parameters that may be told.
+#[cfg(any(feature = "postgres", feature = "redis"))]
+fn with_parameters(mut shown: String, url: &str, told: &[&str]) -> String {
+    let query = url.split_once('?').map_or("", |(_, query)| query);
+    for pair in query.split('&').filter(|pair| told.contains(&pair.split('=').next().unwrap_or("")))
+    {
+        let sign = if shown.contains('?') { "&" } else { "?" };
+        shown.extend([sign, pair]);
+    }
+    shown
+}
+
 /// A store that was refused, for a fault. Whoever knows where its password ends would not have been
 /// refused, so of what may have one only the beginning is told.
 pub(super) fn told(text: &str) -> String {

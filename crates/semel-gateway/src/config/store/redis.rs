@@ -4,6 +4,7 @@ use std::fmt;
 
 use semel_redis::{Options, UrlError};
 
+use super::with_parameters;
 use crate::config::value::Refusal;
 
 /// The address of a Redis server or cluster, checked. Its password is in [`options`](Self::options) and
@@ -48,14 +49,7 @@ impl RedisAddress {
 
     /// As one would write it, without secrets.
     pub(super) fn shown(&self) -> String {
-        let query = self.url.split_once('?').map_or("", |(_, query)| query);
-        let told = |pair: &&str| TOLD.contains(&pair.split('=').next().unwrap_or_default());
-        let mut shown = self.options.to_string();
-        for pair in query.split('&').filter(told) {
-            let sign = if shown.contains('?') { "&" } else { "?" };
-            shown.extend([sign, pair]);
-        }
-        shown
+        with_parameters(self.options.to_string(), &self.url, &TOLD)
     }
 }
 
