@@ -78,7 +78,7 @@ async fn fresh(arguments: &Arguments, scratch: &Path) -> anyhow::Result<Vec<Line
         lines.push(Line {
             what: format!("durable claims/s, {producers} producers, against the raw log"),
             value: format!("{ratio:.2}"),
-            asked: "at least 0.60",
+            asked: "at least 0.60".into(),
             reached: ratio >= 0.60,
         });
         if producers == 64 {
@@ -86,7 +86,7 @@ async fn fresh(arguments: &Arguments, scratch: &Path) -> anyhow::Result<Vec<Line
             lines.push(Line {
                 what: "claim p99, 64 producers, against the raw log's".into(),
                 value: format!("{ratio:.2} x"),
-                asked: "at most 2.5 x",
+                asked: "at most 2.5 x".into(),
                 reached: ratio <= 2.5,
             });
         }

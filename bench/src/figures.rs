@@ -2,6 +2,20 @@
 
 use std::time::Duration;
 
+/// How often and how long.
+#[derive(clap::Args, Clone, Copy)]
+pub(crate) struct Schedule {
+    /// Rounds of each subject; medians are printed.
+    #[arg(long, default_value_t = 3)]
+    pub(crate) rounds: usize,
+    /// Turns of each subject in a round.
+    #[arg(long, default_value_t = 4)]
+    pub(crate) turns: u32,
+    /// Seconds per turn.
+    #[arg(long, default_value_t = 2)]
+    pub(crate) seconds: u64,
+}
+
 /// What one round of one subject gave.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Round {
@@ -79,7 +93,7 @@ pub(crate) fn median_p99(rounds: &[Round]) -> f64 {
 pub(crate) struct Line {
     pub(crate) what: String,
     pub(crate) value: String,
-    pub(crate) asked: &'static str,
+    pub(crate) asked: String,
     pub(crate) reached: bool,
 }
 

@@ -2,22 +2,14 @@
 
 mod added;
 mod cases;
-mod load;
 mod memory;
-mod plain;
-mod procfs;
-mod proxies;
-mod rounds;
-mod running;
-mod stop;
-mod tools;
-pub(crate) mod upstream;
 
 use std::path::PathBuf;
 
 use crate::figures::print_table;
-use rounds::Stage;
-use tools::Tools;
+use crate::http::rounds::Stage;
+use crate::http::tools::Tools;
+use crate::http::{procfs, stop};
 
 /// What to measure.
 #[derive(clap::Args)]
@@ -50,8 +42,8 @@ pub(crate) fn run(arguments: &Arguments) -> anyhow::Result<()> {
     let seconds = if arguments.quick { 1 } else { arguments.seconds };
     introduce(&tools, rounds, seconds);
 
-    let mut stage = Stage::start(&tools, scratch.path())?;
-    let samples = stage.measure(rounds, seconds)?;
+    let mut stage = Stage::start(&cases::CASES, &tools, scratch.path())?;
+    let samples = stage.measure(&cases::CASES, rounds, seconds)?;
     let mut lines = added::measure(&mut stage, scratch.path(), rounds, seconds)?;
     lines.push(memory::measure(&stage, &tools, scratch.path())?);
     cases::print(&samples, rounds);

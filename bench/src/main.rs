@@ -6,6 +6,7 @@
 mod embedded;
 mod figures;
 mod gateway;
+mod http;
 mod postgres;
 mod rawlog;
 mod redis;
@@ -49,7 +50,7 @@ enum Command {
         /// How many records are in it.
         records: u64,
     },
-    /// An API that answers at once; started by `gateway`.
+    /// An API that answers at once; started by `gateway` and `redis`.
     #[command(hide = true)]
     Upstream,
 }
@@ -60,7 +61,7 @@ fn main() -> anyhow::Result<()> {
         Command::Gateway(arguments) => gateway::run(&arguments),
         Command::Postgres(arguments) => postgres::run(&arguments),
         Command::Redis(arguments) => redis::run(&arguments),
-        Command::Upstream => gateway::upstream::serve(),
+        Command::Upstream => http::upstream::serve(),
         Command::Fill { path, records } => embedded::fill::run(&path, records),
         Command::Probe { path, records } => embedded::probe::run(&path, records),
     }

@@ -11,22 +11,15 @@ use anyhow::Context as _;
 use semel_postgres::{Options, PostgresStore, migrate};
 use semel_testserver::Postgres;
 
-use crate::figures::{Line, median, print_table};
+use crate::figures::{Line, Schedule, median, print_table};
 use crate::store_load::{self as load, Keys};
 use pgbench::Pgbench;
 
 /// What to measure.
 #[derive(clap::Args)]
 pub(crate) struct Arguments {
-    /// Rounds of each subject; medians are printed.
-    #[arg(long, default_value_t = 3)]
-    rounds: usize,
-    /// Turns of each subject in a round.
-    #[arg(long, default_value_t = 4)]
-    turns: u32,
-    /// Seconds per turn.
-    #[arg(long, default_value_t = 2)]
-    seconds: u64,
+    #[command(flatten)]
+    schedule: Schedule,
     /// Numbers of clients.
     #[arg(long, value_delimiter = ',', default_value = "16,64")]
     clients: Vec<usize>,
@@ -98,7 +91,7 @@ impl Bench<'_> {
     }
 
     fn seconds(&self) -> Duration {
-        Duration::from_secs(self.arguments.seconds)
+        Duration::from_secs(self.arguments.schedule.seconds)
     }
 
     /// The ratio of two subjects, in the median of all rounds. In each they take turns, and change
@@ -109,16 +102,16 @@ impl Bench<'_> {
         mut measure: impl AsyncFnMut(usize) -> anyhow::Result<f64>,
     ) -> anyhow::Result<f64> {
         let mut ratios = Vec::new();
-        for _ in 0..self.arguments.rounds {
+        for _ in 0..self.arguments.schedule.rounds {
             // As it would be found on any day: no checkpoint of the round before is due.
             self.server.psql("CHECKPOINT")?;
             let mut sums = [0.0, 0.0];
-            for turn in 0..self.arguments.turns {
+            for turn in 0..self.arguments.schedule.turns {
                 for subject in if turn % 2 == 0 { [0, 1] } else { [1, 0] } {
                     sums[subject] += measure(subject).await?;
                 }
             }
-            let [ours, theirs] = sums.map(|sum| sum / f64::from(self.arguments.turns));
+            let [ours, theirs] = sums.map(|sum| sum / f64::from(self.arguments.schedule.turns));
             println!("{:<45} {ours:>7.0}/s   {:<30} {theirs:>7.0}/s", names[0], names[1]);
             ratios.push(ours / theirs);
         }
@@ -131,14 +124,14 @@ impl Bench<'_> {
         let ratio = self
             .in_turns([&names[0], &names[1]], async |subject| match subject {
                 0 => load::pairs(&self.store, clients, self.seconds()).await,
-                _ => pgbench.run(clients, self.arguments.seconds),
+                _ => pgbench.run(clients, self.arguments.schedule.seconds),
             })
             .await?;
         self.report_heap()?;
         Ok(Line {
             what: format!("claim + settle pairs/s, {clients} clients, against pgbench"),
             value: format!("{ratio:.2}"),
-            asked: "at least 0.80",
+            asked: "at least 0.80".into(),
             reached: ratio >= 0.80,
         })
     }
@@ -151,13 +144,13 @@ impl Bench<'_> {
         let ratio = self
             .in_turns([&names[0], &names[1]], async |subject| match subject {
                 0 => load::replays(&self.store, clients, self.seconds(), keys).await,
-                _ => pgbench.run(clients, self.arguments.seconds),
+                _ => pgbench.run(clients, self.arguments.schedule.seconds),
             })
             .await?;
         Ok(Line {
             what: format!("replays/s, {clients} clients, against pgbench's SELECT by primary key"),
             value: format!("{ratio:.2}"),
-            asked: "at least 0.80",
+            asked: "at least 0.80".into(),
             reached: ratio >= 0.80,
         })
     }

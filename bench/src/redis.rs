@@ -1,37 +1,42 @@
-//! The Redis store against redis-benchmark on the same server, with the same scripts.
+//! The Redis store against redis-benchmark on the same server, with the same scripts; gateways and
+//! apps on it; and how it grows.
 
+mod memory;
+mod over_http;
 mod redis_benchmark;
+mod scale;
 mod waiters;
 
+use std::path::PathBuf;
 use std::time::Duration;
 
-use anyhow::Context as _;
-use semel_core::Policy;
+use anyhow::{Context as _, ensure};
 use semel_redis::{Options, RedisStore};
-use semel_testserver::Redis;
+use semel_testserver::{Redis, RedisOptions};
 
-use crate::figures::{Line, median, print_table};
+use crate::figures::{Line, Schedule, median, print_table};
 use crate::store_load as load;
 use redis_benchmark::RedisBenchmark;
+
+const PARTS: [&str; 5] = ["pairs", "memory", "http", "waiters", "scale"];
 
 /// What to measure.
 #[derive(clap::Args)]
 pub(crate) struct Arguments {
-    /// Rounds of each subject; medians are printed.
-    #[arg(long, default_value_t = 3)]
-    rounds: usize,
-    /// Turns of each subject in a round.
-    #[arg(long, default_value_t = 4)]
-    turns: u32,
-    /// Seconds per turn.
-    #[arg(long, default_value_t = 2)]
-    seconds: u64,
+    #[command(flatten)]
+    schedule: Schedule,
     /// Number of clients.
     #[arg(long, default_value_t = 64)]
     clients: usize,
-    /// Only these parts (pairs, memory, waiters).
-    #[arg(long, value_delimiter = ',', default_value = "pairs,memory,waiters")]
+    /// Only these parts [default: all of pairs, memory, http, waiters, scale]
+    #[arg(long, value_delimiter = ',', hide_default_value = true, default_values = PARTS)]
     parts: Vec<String>,
+    /// Where gateways keep what is compared with Redis: a directory for scratch files.
+    #[arg(long, default_value = ".")]
+    directory: PathBuf,
+    /// The gateway to measure [default: built from these sources]
+    #[arg(long, value_name = "PROGRAM")]
+    semel: Option<PathBuf>,
 }
 
 /// A server that writes its log once a second, and a store on it.
@@ -41,16 +46,15 @@ struct Bench<'a> {
     store: RedisStore,
 }
 
-/// How many settled records are weighed.
-const WEIGHED: u64 = 50_000;
-
 pub(crate) fn run(arguments: &Arguments) -> anyhow::Result<()> {
+    for part in &arguments.parts {
+        ensure!(PARTS.contains(&part.as_str()), "no such part: {part}; there are {PARTS:?}");
+    }
+    crate::http::stop::listen()?;
     let runtime =
         tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_all().build()?;
     runtime.block_on(async {
-        let server =
-            Redis::options().setting("appendonly", "yes").setting("appendfsync", "everysec");
-        let server = server.start()?;
+        let server = everysec().start()?;
         let version = server.cli(&["INFO", "server"])?;
         println!("{}", version.lines().find(|line| line.contains("redis_version")).unwrap_or(""));
         let store = Options::from_url(&server.url())?.open().await?;
@@ -58,6 +62,18 @@ pub(crate) fn run(arguments: &Arguments) -> anyhow::Result<()> {
         print_table(&bench.run().await?);
         Ok(())
     })
+}
+
+/// How a server should be set that many rely on.
+fn everysec() -> RedisOptions {
+    Redis::options().setting("appendonly", "yes").setting("appendfsync", "everysec")
+}
+
+/// A figure of `INFO`.
+fn info(server: &Redis, section: &str, name: &str) -> anyhow::Result<f64> {
+    let said = server.cli(&["INFO", section])?;
+    let figure = said.lines().find_map(|line| line.strip_prefix(name)?.strip_prefix(':'));
+    figure.and_then(|figure| figure.trim().parse().ok()).with_context(|| format!("no {name}"))
 }
 
 // === impl Bench ===
@@ -69,10 +85,16 @@ impl Bench<'_> {
             lines.push(self.pairs().await?);
         }
         if self.wants("memory") {
-            lines.push(self.memory().await?);
+            lines.push(memory::run(self).await?);
+        }
+        if self.wants("http") {
+            lines.extend(over_http::run(self.arguments)?);
         }
         if self.wants("waiters") {
             lines.extend(waiters::run(&self.server).await?);
+        }
+        if self.wants("scale") {
+            scale::run(self.arguments).await?;
         }
         Ok(lines)
     }
@@ -82,7 +104,8 @@ impl Bench<'_> {
     }
 
     async fn pairs(&self) -> anyhow::Result<Line> {
-        let Arguments { rounds, turns, seconds, clients, .. } = *self.arguments;
+        let Schedule { rounds, turns, seconds } = self.arguments.schedule;
+        let clients = self.arguments.clients;
         let theirs = RedisBenchmark::new(&self.server, clients)?;
         let mut ratios = Vec::new();
         for _ in 0..rounds {
@@ -106,31 +129,8 @@ impl Bench<'_> {
         Ok(Line {
             what: format!("claim + settle pairs/s, {clients} clients, against redis-benchmark"),
             value: format!("{ratio:.2}"),
-            asked: "at least 0.90",
+            asked: "at least 0.90".into(),
             reached: ratio >= 0.90,
         })
-    }
-
-    /// What a settled record with a reply of 300 bytes takes of the server's memory.
-    async fn memory(&self) -> anyhow::Result<Line> {
-        self.server.cli(&["FLUSHALL"])?;
-        let before = self.used_memory()?;
-        let policy = Policy::default();
-        for _ in 0..WEIGHED {
-            load::pair(&self.store, &policy).await?;
-        }
-        let each = (self.used_memory()? - before) / WEIGHED;
-        Ok(Line {
-            what: "bytes of memory per settled record with a reply of 300 bytes".to_owned(),
-            value: each.to_string(),
-            asked: "at most 900",
-            reached: each <= 900,
-        })
-    }
-
-    fn used_memory(&self) -> anyhow::Result<u64> {
-        let info = self.server.cli(&["INFO", "memory"])?;
-        let used = info.lines().find_map(|line| line.strip_prefix("used_memory:"));
-        used.and_then(|used| used.trim().parse().ok()).context("no used_memory")
     }
 }

@@ -36,15 +36,24 @@ pub(crate) fn fresh() -> u64 {
     rand::random::<u64>() >> 1
 }
 
-/// Claims a fresh key and settles it; gives how long the claim took.
+/// Claims a fresh key and settles it with 300 bytes; gives how long the claim took.
 pub(crate) async fn pair(store: &impl Store, policy: &Policy) -> anyhow::Result<Duration> {
+    pair_of(store, policy, vec![0xab; 300]).await
+}
+
+/// The same, with this reply.
+pub(crate) async fn pair_of(
+    store: &impl Store,
+    policy: &Policy,
+    reply: Vec<u8>,
+) -> anyhow::Result<Duration> {
     let began = Instant::now();
     let lease = match store.claim(&attempt(fresh()), policy).await? {
         Claim::Execute(lease) => lease,
         other => bail!("a fresh key gave {other:?}"),
     };
     let claimed = began.elapsed();
-    let settlement = Settlement::Completed(Reply::new(vec![0xab; 300]));
+    let settlement = Settlement::Completed(Reply::new(reply));
     match store.settle(&lease, settlement).await? {
         Settled::Recorded => Ok(claimed),
         other @ Settled::Refused(_) => bail!("a lease gave {other:?}"),

@@ -61,7 +61,7 @@ pub(crate) async fn run(arguments: &Arguments, scratch: &Path) -> anyhow::Result
     Ok(vec![Line {
         what: format!("claim p99 while {} records expire, against without", arguments.expiring),
         value: format!("{ratio:.2} x"),
-        asked: "at most 2 x",
+        asked: "at most 2 x".into(),
         reached: ratio <= 2.0,
     }])
 }

@@ -6,9 +6,9 @@ use std::os::unix::fs::FileExt as _;
 use std::path::Path;
 use std::time::{Duration, Instant};
 
-use super::cases::Case;
-use super::rounds::Stage;
+use super::cases::{PROTECTED, UNPROTECTED};
 use crate::figures::{Line, median, millis};
+use crate::http::rounds::Stage;
 
 const SYNCS: u64 = 500;
 const RECORD: [u8; 500] = [7; 500];
@@ -32,9 +32,9 @@ pub(crate) fn measure(
     println!("\none connection");
     let mut samples = Samples::default();
     for _ in 0..rounds {
-        let without = stage.round(&Case::UNPROTECTED, 1, seconds)?;
+        let without = stage.round(&UNPROTECTED, 1, seconds)?;
         samples.append.push(append(scratch)?);
-        let with = stage.round(&Case::PROTECTED, 1, seconds)?;
+        let with = stage.round(&PROTECTED, 1, seconds)?;
         samples.overwrite.push(overwrite(scratch)?);
         samples.without.extend(without.map(|sample| in_ms(sample.p50)));
         samples.with.extend(with.map(|sample| in_ms(sample.p50)));
@@ -54,14 +54,14 @@ impl Samples {
         let times = |what: &str, sync: f64| Line {
             what: format!("the same, against the p50 of fdatasync {what} ({sync:.2} ms)"),
             value: format!("{:.2} x", added / sync),
-            asked: "at most 3 x",
+            asked: "at most 3 x".into(),
             reached: added / sync <= 3.0,
         };
         vec![
             Line {
                 what: "p50 that a first execution adds, `power`, 1 connection".into(),
                 value: format!("{added:.2} ms"),
-                asked: "at most 2 ms",
+                asked: "at most 2 ms".into(),
                 reached: added <= 2.0,
             },
             times("after appending 500 bytes", append),

@@ -1,18 +1,11 @@
 //! What is measured, and what is asked for.
 
-use super::load::Load;
-use super::proxies::Kind;
-use super::rounds::Sample;
 use crate::figures::millis;
+use crate::http::load::Load;
+use crate::http::rounds::{Case, Sample};
+use crate::http::subjects::Kind;
 
-pub(crate) struct Case {
-    pub(crate) what: &'static str,
-    pub(crate) proxy: Kind,
-    pub(crate) load: Load,
-    /// The least part of nginx's rate that was asked for.
-    asked: Option<f64>,
-}
-
+/// `asked` is the least part of nginx's rate.
 pub(crate) const CASES: [Case; 12] = [
     case("GET, nginx, 1 worker", Kind::Nginx(1), Load::Get, None),
     case("GET, nginx, 2 workers", Kind::Nginx(2), Load::Get, None),
@@ -28,27 +21,23 @@ pub(crate) const CASES: [Case; 12] = [
     case("POST, shadow mode", Kind::Shadow, Load::First, None),
 ];
 
-const fn case(what: &'static str, proxy: Kind, load: Load, asked: Option<f64>) -> Case {
-    Case { what, proxy, load, asked }
+/// The POST that added time is counted from.
+pub(crate) const UNPROTECTED: Case =
+    case("POST, 1 connection, protection off", Kind::Off, Load::First, None);
+pub(crate) const PROTECTED: Case =
+    case("POST, 1 connection, first, power", Kind::Power, Load::First, None);
+
+const fn case(what: &'static str, subject: Kind, load: Load, asked: Option<f64>) -> Case {
+    Case { what, subject, load, asked }
 }
 
-// === impl Case ===
+fn is_nginx(case: &Case) -> bool {
+    matches!(case.subject, Kind::Nginx(_))
+}
 
-impl Case {
-    /// The POST that added time is counted from.
-    pub(crate) const UNPROTECTED: Self =
-        case("POST, 1 connection, protection off", Kind::Off, Load::First, None);
-    pub(crate) const PROTECTED: Self =
-        case("POST, 1 connection, first, power", Kind::Power, Load::First, None);
-
-    fn is_nginx(&self) -> bool {
-        matches!(self.proxy, Kind::Nginx(_))
-    }
-
-    /// GET is held against GET, POST against POST.
-    fn is_held_against(&self, nginx: &Self) -> bool {
-        nginx.is_nginx() && (nginx.load == Load::Get) == (self.load == Load::Get)
-    }
+/// GET is held against GET, POST against POST.
+fn is_held_against(case: &Case, nginx: &Case) -> bool {
+    is_nginx(nginx) && (nginx.load == Load::Get) == (case.load == Load::Get)
 }
 
 /// Prints medians, ratios and goals of all cases.
@@ -86,7 +75,7 @@ fn row(case: &Case, own: &[Sample], samples: &[Vec<Sample>], rounds: usize) -> S
 
 /// nginx at its best: on some machines one worker is faster than two.
 fn yardstick(case: &Case, samples: &[Vec<Sample>]) -> f64 {
-    let rivals = CASES.iter().zip(samples).filter(|(rival, _)| case.is_held_against(rival));
+    let rivals = CASES.iter().zip(samples).filter(|(rival, _)| is_held_against(case, rival));
     let rates = rivals.filter_map(|(_, samples)| Some(Sample::median(samples)?.per_second));
     rates.reduce(f64::max).unwrap_or(f64::NAN)
 }

@@ -5,12 +5,12 @@ use std::path::Path;
 use anyhow::{Context as _, ensure};
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 
-use super::load::PATH;
-use super::plain::Connection;
-use super::proxies::{Kind, Proxy};
-use super::rounds::Stage;
-use super::tools::Tools;
 use crate::figures::Line;
+use crate::http::load::PATH;
+use crate::http::plain::Connection;
+use crate::http::rounds::Stage;
+use crate::http::subjects::{Kind, Subject};
+use crate::http::tools::Tools;
 
 const IDLE: usize = 2_000;
 const ASKED_MB: f64 = 150.0;
@@ -18,7 +18,7 @@ const ASKED_MB: f64 = 150.0;
 /// A fresh gateway, with connections that each sent one request and stay.
 pub(crate) fn measure(stage: &Stage, tools: &Tools, scratch: &Path) -> anyhow::Result<Line> {
     let upstream = stage.upstream().address;
-    let gateway = Proxy::gateway(Kind::Default, "idle", &tools.semel, upstream, scratch)?;
+    let gateway = Subject::gateway(Kind::Default, "idle", &tools.semel, upstream, scratch)?;
     let fresh = gateway.resident()?;
     let mut open = Vec::with_capacity(IDLE);
     for number in 0..IDLE {
@@ -28,14 +28,14 @@ pub(crate) fn measure(stage: &Stage, tools: &Tools, scratch: &Path) -> anyhow::R
         open.push(connection);
     }
     let megabytes = gateway.resident()?;
-    let loaded = stage.proxy(Kind::Power)?.resident()?;
+    let loaded = stage.subject(Kind::Power)?.resident()?;
     println!(
         "\nresident: {fresh:.0} MB fresh, {loaded:.0} MB after all first executions (`power`)"
     );
     Ok(Line {
         what: format!("resident memory with {} idle connections", open.len()),
         value: format!("{megabytes:.0} MB"),
-        asked: "at most 150 MB",
+        asked: "at most 150 MB".into(),
         reached: megabytes <= ASKED_MB,
     })
 }

@@ -38,7 +38,7 @@ pub(super) async fn run(bench: &Bench<'_>) -> anyhow::Result<Line> {
             bench.arguments.contended
         ),
         value: deadlocks.to_string(),
-        asked: "0",
+        asked: "0".into(),
         reached: deadlocks == 0,
     })
 }

@@ -1,4 +1,4 @@
-//! The API behind all proxies: one thread that reads the request and answers 300 bytes of JSON.
+//! The API behind all gateways and proxies: one thread that reads the request and answers 300 bytes of JSON.
 
 use std::cell::Cell;
 use std::convert::Infallible;
@@ -47,12 +47,12 @@ impl Upstream {
         })?;
         Ok(Self { _running: running, address })
     }
+}
 
-    /// How many requests came so far.
-    pub(crate) fn count(&self) -> anyhow::Result<u64> {
-        let answer = Connection::open(self.address)?.get(COUNT)?;
-        answer.body.parse().context("not a count")
-    }
+/// How many requests came so far to the upstream, or app, at this address.
+pub(crate) fn count(at: SocketAddr) -> anyhow::Result<u64> {
+    let answer = Connection::open(at)?.get(COUNT)?;
+    answer.body.parse().context("not a count")
 }
 
 /// The hidden command: serves until standard input ends.

@@ -6,21 +6,29 @@ use std::time::{Duration, Instant};
 
 use anyhow::Context as _;
 
-use super::cases::{CASES, Case};
 use super::load::{Load, Wrk};
-use super::proxies::{ALL, Kind, Proxy};
 use super::stop;
+use super::subjects::{Kind, Subject};
 use super::tools::Tools;
 use super::upstream::Upstream;
 use crate::figures::{median, millis};
 
 /// Everything that runs while something is measured.
 pub(crate) struct Stage {
-    proxies: Vec<Proxy>,
+    subjects: Vec<Subject>,
     upstream: Upstream,
     wrk: Wrk,
     /// Keys of two runs never meet.
     run: u64,
+}
+
+/// What is measured, and what was asked for.
+pub(crate) struct Case {
+    pub(crate) what: &'static str,
+    pub(crate) subject: Kind,
+    pub(crate) load: Load,
+    /// The least part of the rate that it is held against.
+    pub(crate) asked: Option<f64>,
 }
 
 /// What one round of one case gave.
@@ -29,25 +37,32 @@ pub(crate) struct Sample {
     pub(crate) per_second: f64,
     pub(crate) p50: Duration,
     pub(crate) p99: Duration,
-    /// Processor time of the proxy per request, what it still did after the last one included.
+    /// Processor time of the subject per request, what it still did after the last one included.
     pub(crate) cpu: Duration,
 }
 
 // === impl Stage ===
 
 impl Stage {
-    pub(crate) fn start(tools: &Tools, scratch: &Path) -> anyhow::Result<Self> {
+    /// Starts what these cases need, and settles the keys of those that replay.
+    pub(crate) fn start(cases: &[Case], tools: &Tools, scratch: &Path) -> anyhow::Result<Self> {
         let upstream = Upstream::start(scratch)?;
-        let start = |kind| Proxy::start(kind, tools, upstream.address, scratch);
-        let proxies = ALL.into_iter().map(start).collect::<anyhow::Result<Vec<_>>>()?;
         let wrk = Wrk::new(tools.wrk.clone(), scratch)?;
-        let stage = Self { proxies, upstream, wrk, run: 0 };
-        stage.proxy(Kind::Replays)?.settle()?;
+        let mut stage = Self { subjects: Vec::new(), upstream, wrk, run: 0 };
+        for case in cases {
+            if stage.subject(case.subject).is_err() {
+                let at = stage.upstream.address;
+                stage.subjects.push(Subject::start(case.subject, tools, at, scratch)?);
+            }
+            if case.load == Load::Replay {
+                stage.subject(case.subject)?.settle()?;
+            }
+        }
         Ok(stage)
     }
 
-    pub(crate) fn proxy(&self, kind: Kind) -> anyhow::Result<&Proxy> {
-        self.proxies.iter().find(|proxy| proxy.kind == kind).context("no such proxy")
+    pub(crate) fn subject(&self, kind: Kind) -> anyhow::Result<&Subject> {
+        self.subjects.iter().find(|subject| subject.kind == kind).context("no such subject")
     }
 
     pub(crate) fn upstream(&self) -> &Upstream {
@@ -57,20 +72,21 @@ impl Stage {
     /// All cases, `rounds` times after one short round that warms up and is not counted.
     pub(crate) fn measure(
         &mut self,
+        cases: &[Case],
         rounds: usize,
         seconds: u64,
     ) -> anyhow::Result<Vec<Vec<Sample>>> {
-        let mut samples = vec![Vec::new(); CASES.len()];
+        let mut samples = vec![Vec::new(); cases.len()];
         for round in 0..=rounds {
             println!("\n{}", heading(round, rounds));
-            let mut order: Vec<usize> = (0..CASES.len()).collect();
+            let mut order: Vec<usize> = (0..cases.len()).collect();
             // There and back: whoever comes after a heavy case does not always.
             if round % 2 == 0 {
                 order.reverse();
             }
             for index in order {
                 let seconds = if round == 0 { 1 } else { seconds };
-                let sample = self.round(&CASES[index], 64, seconds)?;
+                let sample = self.round(&cases[index], 64, seconds)?;
                 if round > 0 {
                     samples[index].extend(sample);
                 }
@@ -89,12 +105,12 @@ impl Stage {
         stop::check()?;
         self.run += 1;
         let seed = format!("key-{}-{}", std::process::id(), self.run);
-        let proxy = self.proxy(case.proxy)?;
-        let (before, arrived) = (proxy.cpu_time(), self.upstream.count()?);
-        let report = self.wrk.run(case.load, proxy.address, connections, seconds, &seed)?;
+        let subject = self.subject(case.subject)?;
+        let (before, arrived) = (subject.cpu_time(), subject.executions()?);
+        let report = self.wrk.run(case.load, subject.address, connections, seconds, &seed)?;
         self.wait_until_quiet();
-        let cpu = proxy.cpu_time().saturating_sub(before);
-        let arrived = self.upstream.count()? - arrived;
+        let cpu = subject.cpu_time().saturating_sub(before);
+        let arrived = subject.executions()? - arrived;
         let fault =
             report.fault.or_else(|| astray(case.load, report.requests, arrived, connections));
         if let Some(fault) = fault {
@@ -112,7 +128,7 @@ impl Stage {
     fn wait_until_quiet(&self) {
         const LONGEST: Duration = Duration::from_secs(3);
         const STEP: Duration = Duration::from_millis(100);
-        let spent = || self.proxies.iter().map(Proxy::cpu_time).sum::<Duration>();
+        let spent = || self.subjects.iter().map(Subject::cpu_time).sum::<Duration>();
         let (started, mut last) = (Instant::now(), spent());
         while started.elapsed() < LONGEST {
             thread::sleep(STEP);

@@ -1,7 +1,10 @@
-//! The proxies that are compared: nginx and gateways, one process for each setting.
+//! What is compared: nginx, gateways and apps, one process for each setting.
+
+mod apps;
+mod nginx;
 
 use std::fs;
-use std::net::{SocketAddr, TcpListener, TcpStream};
+use std::net::SocketAddr;
 use std::path::Path;
 use std::process::{Command, Stdio};
 use std::thread;
@@ -14,8 +17,10 @@ use super::plain::Connection;
 use super::procfs;
 use super::running::{Running, log_in};
 use super::tools::Tools;
+use super::upstream;
+pub(crate) use apps::Layer;
 
-/// Which proxy.
+/// Which subject. A port is that of a Redis.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Kind {
     /// nginx as a plain reverse proxy, with so many worker processes.
@@ -34,23 +39,19 @@ pub(crate) enum Kind {
     Replays,
     /// Watching only.
     Shadow,
+    /// Protecting; records are on Redis.
+    Redis(u16),
+    /// The same, with keys that were settled before.
+    RedisReplays(u16),
+    /// An axum app of its own, with a layer around it that keeps records on Redis.
+    App(Layer, u16),
 }
 
-pub(crate) const ALL: [Kind; 9] = [
-    Kind::Nginx(1),
-    Kind::Nginx(2),
-    Kind::Off,
-    Kind::Default,
-    Kind::Memory,
-    Kind::Process,
-    Kind::Power,
-    Kind::Replays,
-    Kind::Shadow,
-];
-
-pub(crate) struct Proxy {
+pub(crate) struct Subject {
     pub(crate) kind: Kind,
     pub(crate) address: SocketAddr,
+    /// Who knows how much was executed.
+    executes: SocketAddr,
     running: Running,
 }
 
@@ -58,7 +59,7 @@ pub(crate) struct Proxy {
 
 impl Kind {
     fn name(self) -> String {
-        format!("{self:?}").to_lowercase().replace(['(', ')'], "")
+        format!("{self:?}").to_lowercase().replace(['(', ')', ' '], "").replace(',', "-")
     }
 
     /// What the configuration of a gateway says besides addresses. Of what is not named here the
@@ -70,14 +71,17 @@ impl Kind {
             Self::Memory => "store = \"memory:\"\n".to_owned(),
             Self::Process => format!("store = \"{store}\"\ndurability = \"process\"\n"),
             Self::Shadow => format!("store = \"{store}\"\n[policy]\nmode = \"shadow\"\n"),
+            Self::Redis(port) | Self::RedisReplays(port) => {
+                format!("store = \"redis://127.0.0.1:{port}\"\n")
+            }
             _ => format!("store = \"{store}\"\n"),
         }
     }
 }
 
-// === impl Proxy ===
+// === impl Subject ===
 
-impl Proxy {
+impl Subject {
     pub(crate) fn start(
         kind: Kind,
         tools: &Tools,
@@ -85,28 +89,10 @@ impl Proxy {
         scratch: &Path,
     ) -> anyhow::Result<Self> {
         match kind {
-            Kind::Nginx(workers) => Self::nginx(workers, &tools.nginx, upstream, scratch),
+            Kind::Nginx(workers) => nginx::start(workers, &tools.nginx, upstream, scratch),
+            Kind::App(layer, redis) => apps::start(layer, redis, scratch),
             _ => Self::gateway(kind, &kind.name(), &tools.semel, upstream, scratch),
         }
-    }
-
-    fn nginx(
-        workers: u8,
-        program: &Path,
-        upstream: SocketAddr,
-        scratch: &Path,
-    ) -> anyhow::Result<Self> {
-        let kind = Kind::Nginx(workers);
-        let directory = scratch.join(kind.name());
-        fs::create_dir(&directory)?;
-        let address = free_address()?;
-        let file = directory.join("nginx.conf");
-        fs::write(&file, nginx_settings(workers, address, upstream, &directory))?;
-        let mut command = Command::new(program);
-        command.arg("-p").arg(&directory).arg("-c").arg(&file).stdin(Stdio::null());
-        let mut running = Running::start("nginx", log_in(scratch, &kind.name()), &mut command)?;
-        running.wait_for(|_| TcpStream::connect(address).ok())?;
-        Ok(Self { kind, address, running })
     }
 
     pub(crate) fn gateway(
@@ -133,11 +119,16 @@ impl Proxy {
             let rest = said.split_once("semel gateway listening on http://")?.1;
             rest.split_once(" (admin ")?.0.parse().ok()
         })?;
-        Ok(Self { kind, address, running })
+        Ok(Self { kind, address, executes: upstream, running })
     }
 
     pub(crate) fn cpu_time(&self) -> Duration {
         procfs::cpu_time(self.running.id())
+    }
+
+    /// How often something was executed so far.
+    pub(crate) fn executions(&self) -> anyhow::Result<u64> {
+        upstream::count(self.executes)
     }
 
     pub(crate) fn resident(&self) -> anyhow::Result<f64> {
@@ -166,51 +157,4 @@ impl Proxy {
         ensure!(again.is_replay(), "a settled key is not replayed: {:?}", again.head);
         Ok(())
     }
-}
-
-/// nginx must be told a port. Nobody else takes this one in the moment between.
-fn free_address() -> anyhow::Result<SocketAddr> {
-    Ok(TcpListener::bind("127.0.0.1:0")?.local_addr()?)
-}
-
-/// A plain reverse proxy as its manual has it, with connections kept on both sides, and with the
-/// headers that the gateway sets too.
-fn nginx_settings(
-    workers: u8,
-    listen: SocketAddr,
-    upstream: SocketAddr,
-    directory: &Path,
-) -> String {
-    let at = directory.display();
-    format!(
-        "daemon off;
-worker_processes {workers};
-pid {at}/nginx.pid;
-error_log {at}/error.log;
-events {{ worker_connections 4096; }}
-http {{
-  access_log off;
-  client_body_temp_path {at}/client; proxy_temp_path {at}/proxy;
-  fastcgi_temp_path {at}/fastcgi; uwsgi_temp_path {at}/uwsgi; scgi_temp_path {at}/scgi;
-  keepalive_requests 1000000000;
-  upstream api {{
-    server {upstream};
-    keepalive 128;
-    keepalive_requests 1000000000;
-  }}
-  server {{
-    listen {listen};
-    location / {{
-      proxy_pass http://api;
-      proxy_http_version 1.1;
-      proxy_set_header Connection \"\";
-      proxy_set_header Host $host;
-      proxy_set_header X-Forwarded-For $proxy_add_x_forwarded_for;
-      proxy_set_header X-Forwarded-Proto $scheme;
-      proxy_set_header X-Forwarded-Host $host;
-    }}
-  }}
-}}
-"
-    )
 }
