@@ -1,0 +1,142 @@
+#!/usr/bin/env python3
+"""Builds all tests of the workspace and runs several of their programs at once.
+
+    scripts/run_tests.py [--jobs N] [--again "ENV=VALUE TEST ARGUMENTS"]... -- CARGO_ARGUMENTS
+
+Most tests wait: for servers that start, for leases that run out. cargo runs one test program after
+the other, so that the machine idles; here they share it. A program's output is shown when it fails,
+and with --show NAME. Documentation tests are cargo's own business.
+"""
+
+import argparse
+import concurrent.futures
+import json
+import os
+import re
+import subprocess
+import sys
+import threading
+import time
+from dataclasses import dataclass, field
+
+# Those that take longest, so that none of them is left for the end.
+LONGEST = ["contract", "conformance", "transaction", "faults", "damage", "model", "end_to_end"]
+# Nothing here takes so long; what does hangs.
+LIMIT_SECONDS = 15 * 60
+
+
+@dataclass
+class Program:
+    name: str
+    path: str
+    directory: str
+    settings: dict = field(default_factory=dict)
+    arguments: list = field(default_factory=list)
+
+    @property
+    def label(self):
+        return " ".join([self.name] + [f"{key}={value}" for key, value in self.settings.items()])
+
+    def rank(self):
+        target = self.name.split(" ")[-1]
+        return LONGEST.index(target) if target in LONGEST else len(LONGEST)
+
+
+def build(arguments):
+    command = ["cargo", "test", "--no-run", "--quiet", "--message-format=json-render-diagnostics"]
+    built = subprocess.run(command + arguments, stdout=subprocess.PIPE, text=True, check=False)
+    if built.returncode != 0:
+        sys.exit(built.returncode)
+    programs = []
+    for line in built.stdout.splitlines():
+        message = json.loads(line)
+        if message.get("reason") != "compiler-artifact" or not message.get("executable"):
+            continue
+        if not message["profile"]["test"]:
+            continue
+        directory = os.path.dirname(message["manifest_path"])
+        name = f"{os.path.basename(directory)} {message['target']['name']}"
+        programs.append(Program(name, message["executable"], directory))
+    return programs
+
+
+def again(programs, wish):
+    """The same tests once more, in another setting."""
+    setting, test, *arguments = wish.split()
+    key, value = setting.split("=")
+    found = [program for program in programs if program.name.split(" ")[-1] == test]
+    if not found:
+        sys.exit(f"no test program is called {test}")
+    return [Program(one.name, one.path, one.directory, {key: value}, arguments) for one in found]
+
+
+def run(program, options):
+    command = [program.path] + program.arguments
+    if options.threads:
+        command += [f"--test-threads={options.threads}"]
+    if options.show in program.name.split(" "):
+        command += ["--show-output"]
+    settings = {"CARGO_MANIFEST_DIR": program.directory, **program.settings}
+    began = time.monotonic()
+    try:
+        ended = subprocess.run(
+            command,
+            cwd=program.directory,
+            env={**os.environ, **settings},
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
+            text=True,
+            errors="replace",
+            timeout=LIMIT_SECONDS,
+            check=False,
+        )
+        said, code = ended.stdout, ended.returncode
+    except subprocess.TimeoutExpired as late:
+        said, code = f"{late.stdout}\nstill running after {LIMIT_SECONDS} s\n", 1
+    return said, code, time.monotonic() - began
+
+
+def counts(said):
+    found = re.search(r"test result: \w+\. (\d+) passed; (\d+) failed; (\d+) ignored", said)
+    return tuple(map(int, found.groups())) if found else (0, 0, 0)
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--jobs", type=int, default=3, help="programs at once")
+    parser.add_argument("--threads", type=int, help="tests at once in each program")
+    parser.add_argument("--show", default="", help="a package whose output is shown")
+    parser.add_argument("--again", action="append", default=[], help="one of them again, so")
+    parser.add_argument("cargo", nargs="*", help="arguments for cargo test")
+    options = parser.parse_args()
+
+    programs = build(options.cargo)
+    for wish in options.again:
+        programs += again(programs, wish)
+    programs.sort(key=Program.rank)
+    lock, failed, totals = threading.Lock(), [], [0, 0, 0]
+
+    def work(program):
+        said, code, took = run(program, options)
+        passed = counts(said)
+        with lock:
+            if code != 0:
+                failed.append(program.label)
+            if code != 0 or options.show in program.name.split(" "):
+                print(said)
+            for index, count in enumerate(passed):
+                totals[index] += count
+            mark = "ok    " if code == 0 else "FAILED"
+            if sum(passed) or code:
+                print(f"{mark} {program.label}: {passed[0]} passed in {took:.0f} s", flush=True)
+
+    with concurrent.futures.ThreadPoolExecutor(options.jobs) as pool:
+        list(pool.map(work, programs))
+    print(f"{totals[0]} passed, {totals[1]} failed, {totals[2]} ignored, {len(programs)} programs")
+    if failed:
+        sys.exit("failed: " + ", ".join(failed))
+
+
+if __name__ == "__main__":
+    main()
