@@ -128,7 +128,9 @@ pub(crate) fn gateway(api: SocketAddr, records: &Path) -> (Running, SocketAddr) 
 /// The script that starts both.
 pub(crate) fn run_sh(port: u16, records: &Path) -> Running {
     needs("python3");
-    let mut command = Command::new("./run.sh");
+    // Who was started in the background ignores Ctrl-C, and so would the script.
+    let mut command = Command::new("env");
+    command.args(["--default-signal=INT", "./run.sh"]);
     command.args(flags(records)).current_dir(directory());
     command.env("SEMEL", env!("CARGO_BIN_EXE_semel")).env("API_PORT", port.to_string());
     Running::start(command)

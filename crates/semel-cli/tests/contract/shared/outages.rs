@@ -1,11 +1,15 @@
 //! The server goes away while gateways serve, and comes back.
 
+use std::thread;
+use std::time::{Duration, Instant};
+
 use super::on_each_server;
 use crate::support::{Call, Gateway, Reply, Server, Setup, Upstream, eventually};
 
 on_each_server!(
     while_the_server_is_down_requests_are_refused_and_then_served_again,
     while_the_server_is_frozen_the_breaker_is_open,
+    two_hundred_requests_in_an_outage_do_not_each_wait_for_the_server,
     an_outcome_that_cannot_be_kept_is_told_and_settled_later,
 );
 
@@ -101,6 +105,36 @@ fn while_the_server_is_frozen_the_breaker_is_open<S: Server>() {
     wait_until_ready(&gateway);
     assert_served(&upstream, &gateway);
     assert_eq!(gateway.terminate().0.code(), Some(0));
+}
+
+/// Trap 14, for a fleet under load: all are told at once, but for the few who find out.
+fn two_hundred_requests_in_an_outage_do_not_each_wait_for_the_server<S: Server>() {
+    const REQUESTS: u32 = 200;
+    const CLIENTS: u32 = 8;
+    /// How long a gateway waits for an answer of its store.
+    const PATIENCE: Duration = Duration::from_secs(2);
+    let (server, upstream) = (S::start(), Upstream::start());
+    let gateways = [(); 3].map(|()| Setup::before(&upstream).on(&server.store()).start());
+    server.pause();
+    let began = Instant::now();
+    thread::scope(|scope| {
+        for client in 0..CLIENTS {
+            let gateways = &gateways;
+            scope.spawn(move || {
+                for number in (client..REQUESTS).step_by(CLIENTS as usize) {
+                    let gateway = &gateways[number as usize % gateways.len()];
+                    let answer = Call::charge(&format!("outage-{number}")).send(gateway);
+                    answer.assert_problem(503, "idempotency_store_unavailable", true);
+                }
+            });
+        }
+    });
+    let if_all_had_waited = PATIENCE * REQUESTS / CLIENTS;
+    let took = began.elapsed();
+    assert!(took < if_all_had_waited / 3, "it took {took:?}");
+    assert_eq!(upstream.count(), 0);
+    server.resume();
+    gateways.iter().for_each(wait_until_ready);
 }
 
 /// I6: the server is lost after the execution. The client is told, the work is not executed again,
