@@ -1,4 +1,8 @@
 -- The server's clock. Declared as a script that writes, though it does not: a server that would
--- refuse a claim, being a replica or full or unable to save, refuses this.
+-- refuse a claim, being a replica or full or unable to save, refuses this. If replicas are waited for it
+-- does write, a key that is nobody's record: one that has that would have a claim, too.
 
-return now_ms()
+if confirm then
+  redis.call('SET', KEYS[1], '', 'PXAT', moment(now_ms() + 60000))
+end
+return { 0, now_ms() }

@@ -85,6 +85,12 @@ impl Answer {
         }
     }
 
+    /// What a server's clock shows.
+    pub(crate) fn clock(&self) -> Result<Timestamp, Damage> {
+        let [now] = self.numbers()?;
+        Ok(moment(now))
+    }
+
     fn numbers<const N: usize>(&self) -> Result<[u64; N], Damage> {
         let mut numbers = [0; N];
         for (at, found) in numbers.iter_mut().enumerate() {
@@ -105,7 +111,7 @@ const fn moment(millis: u64) -> Timestamp {
     Timestamp::from_millis(millis)
 }
 
-pub(crate) fn number(value: &Value) -> Option<u64> {
+fn number(value: &Value) -> Option<u64> {
     match value {
         Value::Int(number) => u64::try_from(*number).ok(),
         _ => None,

@@ -99,10 +99,15 @@ impl Dial {
         wire: impl Wire,
         pushes: Pushes,
     ) -> Result<Connection, OpenError> {
-        // News are not answers, and only the later protocol tells them apart.
-        let protocol =
-            if pushes.is_some() { ProtocolVersion::RESP3 } else { ProtocolVersion::RESP2 };
-        let info = self.info().set_protocol(protocol);
+        // News are not answers, and only the later protocol tells them apart. With the other we log in
+        // ourselves: the driver would call every refusal one of the password.
+        let hears = pushes.is_some();
+        let info = if hears {
+            self.info().set_protocol(ProtocolVersion::RESP3)
+        } else {
+            let nobody = RedisConnectionInfo::default().set_skip_set_lib_name();
+            nobody.set_protocol(ProtocolVersion::RESP2)
+        };
         let mut config = AsyncConnectionConfig::new()
             // Whoever asks has a limit of its own.
             .set_response_timeout(None)
@@ -113,7 +118,44 @@ impl Dial {
         }
         let made = MultiplexedConnection::new_with_config(&info, wire, config).await;
         let (wire, driver) = made.map_err(|error| OpenError::said(to, &error))?;
-        Ok(Connection { wire, driver: tokio::spawn(driver).abort_handle() })
+        let connection = Connection { wire, driver: tokio::spawn(driver).abort_handle() };
+        if !hears {
+            self.log_in(to, &connection).await?;
+        }
+        Ok(connection)
+    }
+
+    async fn log_in(&self, to: &Endpoint, connection: &Connection) -> Result<(), OpenError> {
+        // By itself: a server that has too many clients answers what is asked first, and is gone.
+        let first = match &self.login.password {
+            Some(password) => {
+                let mut auth = redis::cmd("AUTH");
+                auth.arg(&self.login.user).arg(password);
+                auth
+            }
+            None => named("LIB-NAME", "semel"),
+        };
+        let answered = connection.ask(&first).await.and_then(Value::extract_error);
+        match answered.map_err(|error| OpenError::said(to, &error)) {
+            Err(OpenError::Server { server, what }) if self.login.password.is_some() => {
+                return Err(OpenError::Refused { server, what });
+            }
+            // Not every server knows our names for ourselves, or cares.
+            Err(OpenError::Server { .. } | OpenError::Forbidden { .. }) | Ok(_) => {}
+            Err(error) => return Err(error),
+        }
+        let mut rest = redis::pipe();
+        if self.database != 0 {
+            rest.cmd("SELECT").arg(self.database);
+        }
+        rest.add_command(named("LIB-NAME", "semel"));
+        rest.add_command(named("LIB-VER", env!("CARGO_PKG_VERSION")));
+        let answers = connection.ask_all(&rest).await;
+        let answers = answers.map_err(|error| OpenError::said(to, &error))?;
+        if let (Some(selected), true) = (answers.into_iter().next(), self.database != 0) {
+            selected.extract_error().map_err(|error| OpenError::said(to, &error))?;
+        }
+        Ok(())
     }
 
     fn info(&self) -> RedisConnectionInfo {
@@ -128,6 +170,13 @@ impl Dial {
         }
         info
     }
+}
+
+/// Says who we are, for whoever looks at the server's clients.
+fn named(what: &str, name: &str) -> Cmd {
+    let mut command = redis::cmd("CLIENT");
+    command.arg("SETINFO").arg(what).arg(name);
+    command
 }
 
 /// Many small questions, each waited for; and long silences, in which somebody between us and the server

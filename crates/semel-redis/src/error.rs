@@ -33,11 +33,22 @@ pub enum OpenError {
         /// What the server said.
         what: String,
     },
+    /// The server has as many clients as it takes.
+    #[error(
+        "{server} takes no more connections: {what}; raise maxclients on it, or have fewer clients: \
+         pool_max in the address, times the gateways"
+    )]
+    Full {
+        /// The address.
+        server: String,
+        /// What the server said.
+        what: String,
+    },
     /// The server lets us in, but not do what a store does.
     #[error(
         "{server}: {what}; let its administrator run: ACL SETUSER USER ~PREFIX* &PREFIX* +evalsha +eval \
          +script|load +time +get +getrange +set +pexpireat +spublish +ssubscribe +sunsubscribe +wait \
-         +info +config|get +cluster|slots +asking +select"
+         +info +config|get +cluster|slots +asking +select +ping"
     )]
     Forbidden {
         /// The address.
@@ -141,6 +152,7 @@ impl OpenError {
     fn answered(server: String, error: &RedisError) -> Self {
         let what = error.to_string();
         match error.kind() {
+            _ if what.contains("max number of clients") => return Self::Full { server, what },
             ErrorKind::AuthenticationFailed => return Self::Refused { server, what },
             ErrorKind::Io => return Self::Unreachable { server, what },
             _ if is_forbidden(error) => return Self::Forbidden { server, what },
@@ -174,6 +186,7 @@ impl From<OpenError> for StoreError {
             // A server that restarts, or a handshake that was broken off, may look like these.
             OpenError::Unreachable { .. }
             | OpenError::Busy { .. }
+            | OpenError::Full { .. }
             | OpenError::Refused { .. }
             | OpenError::ReadOnly { .. }
             | OpenError::NoMaster { .. }

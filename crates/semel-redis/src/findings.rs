@@ -4,14 +4,18 @@
 //! matter of its settings, and its defaults favour speed. So we look, and say what we find.
 
 mod facts;
+mod lookout;
 
 use std::fmt;
+use std::sync::Arc;
 
 use crate::Options;
 use crate::error::OpenError;
+use crate::server::Server;
 use crate::topology::Topology;
 
 pub(crate) use facts::Facts;
+pub(crate) use lookout::{Lookout, refuse};
 
 /// A way in which a server may lose records.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -86,6 +90,11 @@ impl Finding {
         }
     }
 
+    /// In the log.
+    pub(crate) fn say(&self) {
+        tracing::warn!(code = self.code(), "{self}");
+    }
+
     /// A word for it, which does not change.
     pub const fn code(&self) -> &'static str {
         match self.risk {
@@ -152,15 +161,19 @@ impl fmt::Display for Risk {
 pub(crate) async fn look(topology: &Topology) -> Result<Vec<Finding>, OpenError> {
     let mut findings = Vec::new();
     for server in topology.masters() {
-        let facts = Facts::of(&server, topology.options().connect_timeout).await?;
-        let name = server.endpoint().to_string();
-        // It would serve us for as long as it has all the slots.
-        if facts.is_of_a_cluster && !topology.options().is_cluster() {
-            return Err(OpenError::IsCluster { server: name });
-        }
-        findings.extend(judge(&name, &facts, topology.options()));
+        findings.extend(look_at(topology.options(), &server).await?);
     }
     Ok(findings)
+}
+
+async fn look_at(options: &Options, server: &Arc<Server>) -> Result<Vec<Finding>, OpenError> {
+    let facts = Facts::of(server, options.connect_timeout).await?;
+    let name = server.endpoint().to_string();
+    // It would serve us for as long as it has all the slots.
+    if facts.is_of_a_cluster && !options.is_cluster() {
+        return Err(OpenError::IsCluster { server: name });
+    }
+    Ok(judge(&name, &facts, options))
 }
 
 fn judge(server: &str, facts: &Facts, options: &Options) -> Vec<Finding> {

@@ -25,7 +25,6 @@ pub struct RedisNear {
 #[derive(Debug)]
 struct Shared {
     options: Options,
-    prefix: String,
     open: OnceLock<Open>,
 }
 
@@ -54,8 +53,9 @@ impl RedisNear {
         let truth = Fingerprint::new([("truth", truth)]);
         let truth =
             truth.as_bytes()[..8].iter().fold(0_u64, |all, byte| all << 8 | u64::from(*byte));
-        let prefix = format!("{}copy:{truth:016x}:", options.address.prefix.as_str());
-        let shared = Arc::new(Shared { options, prefix, open: OnceLock::new() });
+        let copies = format!("copy:{truth:016x}:");
+        options.address.prefix = options.address.prefix.followed_by(&copies);
+        let shared = Arc::new(Shared { options, open: OnceLock::new() });
         tokio::spawn(connect(Arc::downgrade(&shared)));
         Self { shared }
     }
@@ -92,6 +92,10 @@ impl Shared {
         self.open.get().ok_or_else(nobody)
     }
 
+    fn key(&self, id: RecordId) -> Vec<u8> {
+        key(self.options.address.prefix.as_str(), id)
+    }
+
     async fn ask(
         &self,
         verb: &'static str,
@@ -99,7 +103,7 @@ impl Shared {
         id: RecordId,
         args: &[Arg<'_>],
     ) -> Result<redis::Value, StoreError> {
-        let key = key(&self.prefix, id);
+        let key = self.key(id);
         let call = Call { script, key: &key, confirm: false, args };
         let answer = self.open()?.topology.call(&call, 0).await;
         answer.map_err(|failed| failed.into_store_error(verb, &self.options))
@@ -142,6 +146,10 @@ impl Near for RedisNear {
 
     fn watch(&self, id: RecordId) -> Option<Watch> {
         let open = self.shared.open.get()?;
-        Some(open.news.watch(key(&self.shared.prefix, id)))
+        Some(open.news.watch(self.shared.key(id)))
+    }
+
+    fn part(&self, id: RecordId) -> usize {
+        self.shared.open.get().map_or(0, |open| open.topology.part(|| self.shared.key(id)))
     }
 }

@@ -18,6 +18,9 @@ use crate::url::Endpoint;
 #[derive(Debug)]
 pub(crate) struct Server {
     endpoint: Endpoint,
+    number: usize,
+    /// One that it had when it was last looked for.
+    key: Mutex<Option<Arc<[u8]>>>,
     dial: Dial,
     lanes: Vec<Lane>,
     alone: Alone,
@@ -57,14 +60,32 @@ const IDLE_MAX: Duration = Duration::from_mins(1);
 // === impl Server ===
 
 impl Server {
-    pub(crate) fn new(endpoint: Endpoint, dial: Dial, lanes: usize) -> Self {
+    /// `number` tells it from the others that are known.
+    pub(crate) fn new(endpoint: Endpoint, number: usize, dial: Dial, lanes: usize) -> Self {
         let lanes = (0..lanes).map(|_| Lane::default()).collect();
         let alone = Alone { places: Semaphore::new(ALONE_MAX), idle: Mutex::default() };
-        Self { endpoint, dial, lanes, alone }
+        Self { endpoint, number, key: Mutex::default(), dial, lanes, alone }
     }
 
     pub(crate) const fn endpoint(&self) -> &Endpoint {
         &self.endpoint
+    }
+
+    pub(crate) const fn number(&self) -> usize {
+        self.number
+    }
+
+    /// A key that is fit, as the last one was, or else as `find` finds one.
+    pub(crate) fn remembered_key(
+        &self,
+        is_fit: impl Fn(&[u8]) -> bool,
+        find: impl FnOnce() -> Option<Vec<u8>>,
+    ) -> Option<Arc<[u8]>> {
+        let mut key = self.key.lock().unwrap_or_else(PoisonError::into_inner);
+        if !key.as_ref().is_some_and(|key| is_fit(key)) {
+            *key = find().map(Arc::from);
+        }
+        key.clone()
     }
 
     /// Calls a script. A connection that broke may have been an old one, so the question is asked once

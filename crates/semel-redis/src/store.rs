@@ -8,8 +8,9 @@ use semel_store::{
     Health, Released, Renewed, Settled, Store, StoreError, StoreFuture, Swept, Watch,
 };
 
-use crate::answer::{Answer, number};
+use crate::answer::Answer;
 use crate::error::corrupt;
+use crate::findings::{Lookout, refuse};
 use crate::news::News;
 use crate::script::{Arg, Call, SCRIPTS, Script, key};
 use crate::topology::Topology;
@@ -21,6 +22,7 @@ use crate::{Finding, OpenError, findings};
 pub struct RedisStore {
     topology: Arc<Topology>,
     news: Arc<News>,
+    lookout: Arc<Lookout>,
 }
 
 /// Longer than anything lasts: 30,000 years, which a script still counts exactly.
@@ -30,14 +32,15 @@ const MILLIS_MAX: u64 = 1_000_000_000_000_000;
 
 impl RedisStore {
     pub(crate) async fn open(topology: Arc<Topology>) -> Result<Self, OpenError> {
-        let store = Self { news: News::new(topology.clone()), topology };
+        let (news, lookout) = (News::new(topology.clone()), Arc::default());
+        let store = Self { topology, news, lookout };
         let findings = store.findings().await?;
         if store.topology.options().require_durable {
-            refuse_grave(&findings)?;
+            refuse(findings.iter().filter(|finding| finding.is_grave()))?;
         }
-        for finding in findings {
-            tracing::warn!(code = finding.code(), "{finding}");
-        }
+        findings.iter().for_each(Finding::say);
+        store.lookout.begin(&store.topology, &findings);
+        store.lookout.keep_looking(&store.topology);
         Ok(store)
     }
 
@@ -45,6 +48,16 @@ impl RedisStore {
     /// were given.
     pub async fn findings(&self) -> Result<Vec<Finding>, OpenError> {
         findings::look(&self.topology).await
+    }
+
+    /// Those who took over since the store was opened are as durable as it is required.
+    async fn check_durable(&self) -> Result<(), OpenError> {
+        let looked = self.lookout.look(&self.topology).await;
+        if !self.topology.options().require_durable {
+            return Ok(());
+        }
+        self.lookout.refusal()?;
+        looked
     }
 
     /// Makes one verb's round trip.
@@ -82,6 +95,11 @@ impl Store for RedisStore {
 
     fn watch(&self, id: RecordId) -> Option<Watch> {
         Some(self.news.watch(key(self.topology.options().address.prefix.as_str(), id)))
+    }
+
+    fn part(&self, id: RecordId) -> usize {
+        let prefix = self.topology.options().address.prefix.as_str();
+        self.topology.part(|| key(prefix, id))
     }
 
     fn renew<'a>(&'a self, lease: &'a Lease, duration: Duration) -> StoreFuture<'a, Renewed> {
@@ -146,33 +164,22 @@ impl Store for RedisStore {
         Box::pin(async { Ok(Swept { deleted: 0, more: false }) })
     }
 
-    /// All servers can be written to, and the latest of their clocks: what is not expired by that one is
-    /// not expired anywhere.
+    /// All servers can be written to, with as many replicas as are waited for, and are durable if they must
+    /// be; and the latest of their clocks: what is not expired by that one is not expired anywhere.
     fn health(&self) -> StoreFuture<'_, Health> {
         Box::pin(async move {
-            let answers = self
-                .topology
-                .call_all(&SCRIPTS.health)
-                .await
-                .map_err(|failed| failed.into_store_error("health", self.topology.options()))?;
-            let clocks: Option<Vec<u64>> = answers.iter().map(number).collect();
+            let options = self.topology.options();
+            let answers = self.topology.call_all(&SCRIPTS.health, options.wait_replicas).await;
+            let answers = answers.map_err(|failed| failed.into_store_error("health", options))?;
+            self.check_durable().await?;
+            let clock = |answer| Answer::read(answer).and_then(|answer| answer.clock()).ok();
+            let clocks: Option<Vec<Timestamp>> = answers.into_iter().map(clock).collect();
             let latest = clocks.and_then(|clocks| clocks.into_iter().max());
-            let now = latest.map(Timestamp::from_millis).ok_or_else(|| StoreError::Corrupt {
+            let now = latest.ok_or_else(|| StoreError::Corrupt {
                 what: "a server's clock shows no time".to_owned(),
             })?;
             Ok(Health { now, kind: "redis" })
         })
-    }
-}
-
-fn refuse_grave(findings: &[Finding]) -> Result<(), OpenError> {
-    let grave: Vec<&Finding> = findings.iter().filter(|finding| finding.is_grave()).collect();
-    match grave.first() {
-        None => Ok(()),
-        Some(first) => Err(OpenError::NotDurable {
-            server: first.server.clone(),
-            what: grave.iter().map(ToString::to_string).collect::<Vec<_>>().join(". "),
-        }),
     }
 }
 

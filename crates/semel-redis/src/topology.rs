@@ -9,6 +9,7 @@ use std::time::Duration;
 
 use rand::seq::SliceRandom as _;
 use redis::{ErrorKind, RedisError, ServerErrorKind, Value};
+use tokio::sync::watch;
 use tokio::task::JoinHandle;
 use tokio::time::{Instant, sleep, timeout_at};
 
@@ -29,6 +30,8 @@ pub(crate) struct Topology {
     known: RwLock<Arc<Known>>,
     /// Held by the one who asks anew; remembers when that was last.
     asking: tokio::sync::Mutex<Option<Instant>>,
+    /// Told when another may have records.
+    changes: watch::Sender<()>,
 }
 
 /// Who has what, as far as we know.
@@ -55,7 +58,8 @@ impl Topology {
     pub(crate) async fn open(options: Options) -> Result<Self, OpenError> {
         let servers = Servers::new(options);
         let known = RwLock::new(Arc::new(ask(&servers, &[]).await?));
-        Ok(Self { servers, known, asking: tokio::sync::Mutex::default() })
+        let changes = watch::Sender::new(());
+        Ok(Self { servers, known, asking: tokio::sync::Mutex::default(), changes })
     }
 
     pub(crate) fn options(&self) -> &Options {
@@ -70,9 +74,24 @@ impl Topology {
         }
     }
 
+    /// Hears when a server may have records that had none before.
+    pub(crate) fn changes(&self) -> watch::Receiver<()> {
+        self.changes.subscribe()
+    }
+
+    /// A number for the server that has a key, if it fails by itself; zero stands for all.
+    pub(crate) fn part(&self, key: impl FnOnce() -> Vec<u8>) -> usize {
+        match &*self.known() {
+            Known::One(_) => 0,
+            Known::Cluster(map) => {
+                map.server_of(Slot::of(&key())).map_or(0, |server| 1 + server.number())
+            }
+        }
+    }
+
     /// Can all servers be written to, and waited for?
     pub(crate) async fn check(self: &Arc<Self>) -> Result<(), OpenError> {
-        self.call_all(&SCRIPTS.health).await.map_err(Failed::into_open_error)?;
+        self.call_all(&SCRIPTS.health, 0).await.map_err(Failed::into_open_error)?;
         for server in self.masters().iter().filter(|_| self.options().wait_replicas > 0) {
             server.check_wait().await?;
         }
@@ -124,29 +143,32 @@ impl Topology {
     ///
     /// With a key that the server has: without one, it would answer also if it knew that the cluster is
     /// not whole.
-    pub(crate) async fn call_all(self: &Arc<Self>, script: &Script) -> Result<Vec<Value>, Failed> {
+    pub(crate) async fn call_all(
+        self: &Arc<Self>,
+        script: &Script,
+        replicas: u32,
+    ) -> Result<Vec<Value>, Failed> {
         let mut answers = Vec::new();
         for server in self.masters() {
             let Some(key) = self.key_at(&server) else {
                 continue;
             };
-            let call = Call { script, key: &key, confirm: false, args: &[] };
-            answers.push(self.call(&call, 0).await?);
+            let call = Call { script, key: &key, confirm: replicas > 0, args: &[] };
+            answers.push(self.call(&call, replicas).await?);
         }
         Ok(answers)
     }
 
-    /// A key that a server has, or would have.
-    fn key_at(&self, server: &Arc<Server>) -> Option<Vec<u8>> {
-        let prefix = self.options().address.prefix.as_str();
+    /// A key that a server has, or would have. One that has few slots of a cluster is long looked for, so
+    /// what was found is remembered for as long as it is right.
+    fn key_at(&self, server: &Arc<Server>) -> Option<Arc<[u8]>> {
+        let (known, prefix) = (self.known(), self.options().address.prefix.as_str());
+        let is_fit = |key: &[u8]| {
+            known.server_of(Slot::of(key)).is_some_and(|found| Arc::ptr_eq(&found, server))
+        };
         let mut keys =
             (0..KEYS_TRIED).map(|number| format!("{prefix}health-{number}").into_bytes());
-        match &*self.known() {
-            Known::One(_) => keys.next(),
-            Known::Cluster(map) => keys.find(|key| {
-                map.server_of(Slot::of(key)).is_some_and(|found| Arc::ptr_eq(&found, server))
-            }),
-        }
+        server.remembered_key(is_fit, || keys.find(|key| is_fit(key)))
     }
 
     /// The server that another names for a key; is the key still on its way there?
@@ -202,7 +224,10 @@ impl Topology {
         masters.shuffle(&mut rand::rng());
         masters.sort_by_key(|endpoint| Some(endpoint) == away);
         match ask(&self.servers, &masters).await {
-            Ok(known) => *self.known.write().unwrap_or_else(PoisonError::into_inner) = known.into(),
+            Ok(known) => {
+                *self.known.write().unwrap_or_else(PoisonError::into_inner) = known.into();
+                self.changes.send_replace(());
+            }
             Err(error) => tracing::debug!(%error, "nobody says who has what"),
         }
         self.servers.keep(&self.masters());
@@ -214,6 +239,7 @@ impl Topology {
         let mut known = self.known.write().unwrap_or_else(PoisonError::into_inner);
         if let Known::Cluster(map) = &**known {
             *known = Arc::new(Known::Cluster(map.with(slot, server)));
+            self.changes.send_replace(());
         }
     }
 
@@ -275,4 +301,53 @@ async fn ask(servers: &Servers, masters: &[Endpoint]) -> Result<Known, OpenError
 /// Is the key being handed over, and perhaps there already?
 fn is_on_its_way(error: &RedisError) -> bool {
     error.kind() == ErrorKind::Server(ServerErrorKind::Ask)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn endpoint(port: u16) -> Endpoint {
+        Endpoint::Tcp { host: "h".to_owned(), port }
+    }
+
+    /// Two servers, the second of which has one slot.
+    fn cluster() -> Topology {
+        let servers = Servers::new(Options::from_url("redis+cluster://h:1").expect("an address"));
+        let (first, second) = (servers.get(&endpoint(1)), servers.get(&endpoint(2)));
+        let mut map = Map::of_one(&first);
+        map = map.with(Slot::of(b"semel:health-77"), &second);
+        Topology {
+            servers,
+            known: RwLock::new(Arc::new(Known::Cluster(map))),
+            asking: tokio::sync::Mutex::default(),
+            changes: watch::Sender::new(()),
+        }
+    }
+
+    /// The story: up to 100,000 keys were tried for each look at the health of a server with few slots.
+    #[test]
+    fn a_servers_key_is_looked_for_once() {
+        let topology = cluster();
+        let [first, second] = [1, 2].map(|port| topology.servers.get(&endpoint(port)));
+        let key = topology.key_at(&second).expect("a key");
+        assert_eq!(Slot::of(&key), Slot::of(b"semel:health-77"));
+        let again = topology.key_at(&second).expect("a key");
+        assert!(Arc::ptr_eq(&key, &again), "it was looked for again");
+        // Its slot moves away: then the key is another's.
+        topology.note(Slot::of(&key), &first);
+        topology.note(Slot::of(b"semel:health-5"), &second);
+        let moved = topology.key_at(&second).expect("a key");
+        assert_eq!(Slot::of(&moved), Slot::of(b"semel:health-5"));
+    }
+
+    #[test]
+    fn each_server_of_a_cluster_is_a_part() {
+        let topology = cluster();
+        assert_eq!(topology.part(|| b"semel:health-77".to_vec()), 2);
+        assert_eq!(topology.part(|| b"semel:health-5".to_vec()), 1);
+        // One that is forgotten leaves its number to the next.
+        topology.servers.keep(&[topology.servers.get(&endpoint(2))]);
+        assert_eq!(topology.servers.get(&endpoint(9)).number(), 0);
+    }
 }

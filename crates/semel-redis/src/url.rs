@@ -318,6 +318,11 @@ impl Prefix {
     pub(crate) fn as_str(&self) -> &str {
         &self.0
     }
+
+    /// A part of what is under this one.
+    pub(crate) fn followed_by(&self, more: &str) -> Self {
+        Self(format!("{}{more}", self.0))
+    }
 }
 
 impl Default for Prefix {

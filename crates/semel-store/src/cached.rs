@@ -186,6 +186,10 @@ impl<S: Store> Store for Cached<S> {
         self.store.watch(id)
     }
 
+    fn part(&self, id: RecordId) -> usize {
+        self.store.part(id)
+    }
+
     fn renew<'a>(&'a self, lease: &'a Lease, duration: Duration) -> StoreFuture<'a, Renewed> {
         self.store.renew(lease, duration)
     }

@@ -15,10 +15,15 @@ pub(crate) use gate::Gate;
 ///
 /// - A verb that takes longer than [`Guard::deadline`] is dropped, which the contract of [`Store`]
 ///   allows, and fails with [`StoreError::TimedOut`](crate::StoreError::TimedOut): it may have taken effect.
-/// - After [`Guard::failures_to_open`] failures in a row the breaker opens: verbs fail at once with
+/// - After [`Guard::failures_to_open`] failures in a row the breaker opens (one that was waited for counts
+///   once more for each [`Guard::open_for`] that it took): verbs fail at once with
 ///   [`StoreError::Unavailable`](crate::StoreError::Unavailable), without asking the store. After [`Guard::open_for`] one verb is
-///   let through; if the store answers it, the breaker closes.
+///   let through; if the store answers it, the breaker closes. In an outage that lasts, users have to be
+///   that one ever more rarely, and whoever asks for the health as often as at first.
 /// - Beyond [`Guard::calls_max`] verbs under way, further ones fail at once.
+///
+/// A store may be made of [parts](Store::part) that fail each by itself, as the servers of a cluster do: each
+/// has a breaker of its own, and so has the store as a whole (`sweep` and `health`).
 ///
 /// Only passing errors count as failures. A store that answers "damaged" or "set up wrongly" has
 /// answered: no pause would mend it.
@@ -33,13 +38,16 @@ pub struct Guarded<S> {
 pub struct Guard {
     /// How long one verb may take.
     pub deadline: Duration,
-    /// How many passing failures in a row open the breaker; zero is taken for one.
+    /// How many passing failures in a row open the breaker, if they come at once; zero is taken for one.
     pub failures_to_open: u32,
     /// How long the breaker stays open before one verb is let through.
     pub open_for: Duration,
     /// How many verbs may be under way at once (I10).
     pub calls_max: usize,
 }
+
+/// The part that stands for all.
+const WHOLE: usize = 0;
 
 // === impl Guard ===
 
@@ -62,7 +70,7 @@ impl<S: Store> Guarded<S> {
         Self { store, gate: Gate::new(guard) }
     }
 
-    /// Where the breaker stands.
+    /// Where the breaker stands: the one of all parts that is furthest from closed.
     pub fn state(&self) -> BreakerState {
         self.gate.state()
     }
@@ -70,7 +78,9 @@ impl<S: Store> Guarded<S> {
 
 impl<S: Store> Store for Guarded<S> {
     fn claim<'a>(&'a self, attempt: &'a Attempt, policy: &'a Policy) -> StoreFuture<'a, Claim> {
-        Box::pin(self.gate.call("claim", move || self.store.claim(attempt, policy)))
+        Box::pin(self.gate.call("claim", self.store.part(attempt.id()), move || {
+            self.store.claim(attempt, policy)
+        }))
     }
 
     fn recall(&self, attempt: &Attempt) -> Option<Claim> {
@@ -82,28 +92,42 @@ impl<S: Store> Store for Guarded<S> {
         self.store.watch(id)
     }
 
+    fn part(&self, id: RecordId) -> usize {
+        self.store.part(id)
+    }
+
     fn renew<'a>(&'a self, lease: &'a Lease, duration: Duration) -> StoreFuture<'a, Renewed> {
-        Box::pin(self.gate.call("renew", move || self.store.renew(lease, duration)))
+        Box::pin(
+            self.gate.call("renew", self.store.part(lease.id()), move || {
+                self.store.renew(lease, duration)
+            }),
+        )
     }
 
     fn settle<'a>(&'a self, lease: &'a Lease, settlement: Settlement) -> StoreFuture<'a, Settled> {
-        Box::pin(self.gate.call("settle", move || self.store.settle(lease, settlement)))
+        Box::pin(self.gate.call("settle", self.store.part(lease.id()), move || {
+            self.store.settle(lease, settlement)
+        }))
     }
 
     fn release<'a>(&'a self, lease: &'a Lease, how: Release) -> StoreFuture<'a, Released> {
-        Box::pin(self.gate.call("release", move || self.store.release(lease, how)))
+        Box::pin(
+            self.gate.call("release", self.store.part(lease.id()), move || {
+                self.store.release(lease, how)
+            }),
+        )
     }
 
     fn inspect(&self, id: RecordId) -> StoreFuture<'_, Option<Record>> {
-        Box::pin(self.gate.call("inspect", move || self.store.inspect(id)))
+        Box::pin(self.gate.call("inspect", self.store.part(id), move || self.store.inspect(id)))
     }
 
     fn sweep(&self, limit: usize) -> StoreFuture<'_, Swept> {
-        Box::pin(self.gate.call("sweep", move || self.store.sweep(limit)))
+        Box::pin(self.gate.call("sweep", WHOLE, move || self.store.sweep(limit)))
     }
 
     fn health(&self) -> StoreFuture<'_, Health> {
-        Box::pin(self.gate.call("health", move || self.store.health()))
+        Box::pin(self.gate.watch(WHOLE, move || self.store.health()))
     }
 }
 

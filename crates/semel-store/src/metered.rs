@@ -67,6 +67,10 @@ impl<S: Store> Store for Metered<S> {
         self.store.watch(id)
     }
 
+    fn part(&self, id: RecordId) -> usize {
+        self.store.part(id)
+    }
+
     fn renew<'a>(&'a self, lease: &'a Lease, duration: Duration) -> StoreFuture<'a, Renewed> {
         Box::pin(self.renew.measure(move || self.store.renew(lease, duration)))
     }

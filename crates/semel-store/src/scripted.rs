@@ -23,6 +23,7 @@
 mod logs;
 
 use std::collections::{HashMap, VecDeque};
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
@@ -45,6 +46,7 @@ pub struct ScriptedStore {
     script: Mutex<Script>,
     mended: watch::Sender<()>,
     told: watch::Sender<Told>,
+    hears_some: AtomicBool,
 }
 
 /// The verbs that can be scripted.
@@ -103,7 +105,8 @@ impl ScriptedStore {
     /// otherwise.
     pub fn over(memory: MemoryStore) -> Self {
         let (mended, told) = (watch::Sender::new(()), watch::Sender::new(Told::default()));
-        Self { memory, script: Mutex::default(), mended, told }
+        let hears_some = AtomicBool::new(false);
+        Self { memory, script: Mutex::default(), mended, told, hears_some }
     }
 
     /// Where the records are kept: a way past the script.
@@ -141,6 +144,12 @@ impl ScriptedStore {
     /// has changed. Whatever others do in the memory it does not hear of.
     pub fn listen(&self, listening: bool) {
         self.told.send_modify(|told| told.listening = listening);
+    }
+
+    /// Like [`listen`](Self::listen), and from now on there are others who tell nobody.
+    pub fn listen_to_some(&self) {
+        self.hears_some.store(true, Ordering::Relaxed);
+        self.listen(true);
     }
 
     /// Tells all who watch that their record has changed.
@@ -218,7 +227,9 @@ impl Store for ScriptedStore {
     }
 
     fn watch(&self, _id: RecordId) -> Option<Watch> {
-        Some(Watch::new(self.told.subscribe(), ()))
+        let watch = Watch::new(self.told.subscribe(), ());
+        let hears_some = self.hears_some.load(Ordering::Relaxed);
+        Some(if hears_some { watch.hearing_some() } else { watch })
     }
 
     fn renew<'a>(&'a self, lease: &'a Lease, duration: Duration) -> StoreFuture<'a, Renewed> {

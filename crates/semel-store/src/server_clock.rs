@@ -48,6 +48,8 @@ pub struct ServerClock {
 
 /// How often the server is asked for its time, and whether it is there at all.
 const LOOK_EVERY: Duration = Duration::from_secs(5);
+/// The same while it is away: so that users need not be those who find out that it is back.
+const LOOK_AGAIN: Duration = Duration::from_secs(1);
 /// By which part the clock runs fast while the server cannot be heard.
 const FAST: u32 = 1_000;
 
@@ -91,7 +93,7 @@ impl Clock for ServerClock {
 }
 
 async fn follow<S: Store>(store: Weak<S>, clock: Arc<ServerClock>) {
-    let mut is_away = false;
+    let (mut is_away, mut pause) = (false, LOOK_EVERY);
     while let Some(store) = store.upgrade() {
         let asked = Instant::now();
         match store.health().await {
@@ -100,18 +102,18 @@ async fn follow<S: Store>(store: Weak<S>, clock: Arc<ServerClock>) {
                 if is_away {
                     tracing::info!("the store is back");
                 }
-                is_away = false;
+                (is_away, pause) = (false, LOOK_EVERY);
             }
             Err(error) => {
-                clock.hasten(LOOK_EVERY);
+                clock.hasten(pause + asked.elapsed());
                 if !is_away {
                     tracing::warn!(%error, "the store is away");
                 }
-                is_away = true;
+                (is_away, pause) = (true, LOOK_AGAIN);
             }
         }
         drop(store);
-        sleep(LOOK_EVERY).await;
+        sleep(pause).await;
     }
 }
 

@@ -53,6 +53,14 @@ pub trait Store: Send + Sync + 'static {
         None
     }
 
+    /// Which of the store's parts has a record, if it is made of servers that fail each by itself: then
+    /// [`Guarded`](crate::Guarded) counts the failures of each apart. Zero is the store as a whole.
+    ///
+    /// It must be known without asking, and may change at any moment.
+    fn part(&self, _id: RecordId) -> usize {
+        0
+    }
+
     /// Extends a lease by `duration` from now, on the store's clock.
     fn renew<'a>(&'a self, lease: &'a Lease, duration: Duration) -> StoreFuture<'a, Renewed>;
 
@@ -83,6 +91,10 @@ impl<S: Store + ?Sized> Store for Arc<S> {
 
     fn watch(&self, id: RecordId) -> Option<Watch> {
         (**self).watch(id)
+    }
+
+    fn part(&self, id: RecordId) -> usize {
+        (**self).part(id)
     }
 
     fn renew<'a>(&'a self, lease: &'a Lease, duration: Duration) -> StoreFuture<'a, Renewed> {

@@ -1,12 +1,14 @@
-use std::sync::Arc;
+use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use semel_core::{Attempt, Claim, Lease, Policy, Record, RecordId, Release, Settlement};
 use tokio::sync::Semaphore;
+use tokio::time::Instant;
 
 use crate::guarded::Gate;
 use crate::{
-    Clock, Guard, Health, Released, Renewed, Settled, SettledCopy, Store, StoreFuture, Swept, Watch,
+    Clock, Guard, Health, Released, Renewed, Settled, SettledCopy, Store, StoreError, StoreFuture,
+    Swept, Watch,
 };
 
 /// Keeps copies of settled records, nearer than the store that has the records. It may lose them at any
@@ -20,6 +22,11 @@ pub trait Near: Send + Sync + 'static {
 
     /// Tells those who watch the record that it is worth a look.
     fn tell(&self, id: RecordId) -> StoreFuture<'_, ()>;
+
+    /// Which of its parts has the copy of a record, as of [`Store::part`].
+    fn part(&self, _id: RecordId) -> usize {
+        0
+    }
 
     /// Hears of [`put`](Self::put) and [`tell`](Self::tell) on other nodes, if that can be heard.
     fn watch(&self, _id: RecordId) -> Option<Watch> {
@@ -48,8 +55,23 @@ pub struct Tiered<N, S> {
     truth: S,
     clock: Arc<dyn Clock>,
     gate: Arc<Gate>,
+    complaints: Arc<Complaints>,
     /// Copies under way: beyond so many, records go without (I10).
     copying: Arc<Semaphore>,
+}
+
+/// What is asked of the near one. Whether it can answer the one says little about the other: when it is
+/// full it refuses copies, and still has those that it has.
+#[derive(Clone, Copy, Debug)]
+enum Use {
+    Looking,
+    Telling,
+}
+
+/// Says that the near one is away or refuses something, but not each time.
+#[derive(Debug, Default)]
+struct Complaints {
+    last: Mutex<[Option<Instant>; 2]>,
 }
 
 /// The near one is fast, or it is of no use.
@@ -64,23 +86,32 @@ const COPYING_MAX: usize = 4_096;
 const COPY_BYTES_MAX: usize = 64 << 10;
 /// By how much a copy is given up before its record expires.
 const MARGIN: Duration = Duration::from_secs(1);
+/// How often it is said that the near one is away.
+const COMPLAIN_EVERY: Duration = Duration::from_mins(1);
 
 // === impl Tiered ===
 
 impl<N: Near, S: Store> Tiered<N, S> {
     /// Puts `near` before `truth`, whose time `clock` tells.
     pub fn new(near: N, truth: S, clock: Arc<dyn Clock>) -> Self {
-        let (near, gate) = (Arc::new(near), Arc::new(Gate::new(NEAR_GUARD)));
-        Self { near, truth, clock, gate, copying: Arc::new(Semaphore::new(COPYING_MAX)) }
+        Self {
+            near: Arc::new(near),
+            truth,
+            clock,
+            gate: Arc::new(Gate::new(NEAR_GUARD)),
+            complaints: Arc::default(),
+            copying: Arc::new(Semaphore::new(COPYING_MAX)),
+        }
     }
 
     /// What the near one has to say, if anything that counts.
     async fn found_near(&self, attempt: &Attempt) -> Option<Claim> {
-        let looked = self.gate.call("get", || self.near.get(attempt.id())).await;
-        let copy = match looked {
+        let id = attempt.id();
+        let part = Use::Looking.of(self.near.part(id));
+        let copy = match self.gate.call("get", part, || self.near.get(id)).await {
             Ok(copy) => copy?,
             Err(error) => {
-                tracing::trace!(%error, "the near store is away");
+                self.complaints.about(Use::Looking, &error);
                 return None;
             }
         };
@@ -91,19 +122,25 @@ impl<N: Near, S: Store> Tiered<N, S> {
         self.clock.now().plus(MARGIN) < copy.expires
     }
 
-    /// Does something with the near one that nobody waits for, unless too much is under way.
-    fn apart<F>(&self, verb: &'static str, ask: F)
+    /// Does something with the near one that nobody waits for, unless too much is under way, or it is not
+    /// there to be looked at.
+    fn apart<F>(&self, verb: &'static str, id: RecordId, ask: F)
     where
         F: for<'n> FnOnce(&'n N) -> StoreFuture<'n, ()> + Send + 'static,
     {
+        let part = self.near.part(id);
+        if !self.gate.is_closed(Use::Looking.of(part)) {
+            return;
+        }
         let Ok(place) = self.copying.clone().try_acquire_owned() else {
             return;
         };
         let (near, gate) = (self.near.clone(), self.gate.clone());
+        let complaints = self.complaints.clone();
         tokio::spawn(async move {
             let _place = place;
-            if let Err(error) = gate.call(verb, || ask(&near)).await {
-                tracing::trace!(%error, "the near store is away");
+            if let Err(error) = gate.call(verb, Use::Telling.of(part), || ask(&near)).await {
+                complaints.about(Use::Telling, &error);
             }
         });
     }
@@ -113,7 +150,7 @@ impl<N: Near, S: Store> Tiered<N, S> {
         if bytes > COPY_BYTES_MAX || !self.is_trusted(&copy) {
             return;
         }
-        self.apart("put", move |near| near.put(id, copy));
+        self.apart("put", id, move |near| near.put(id, copy));
     }
 }
 
@@ -138,7 +175,13 @@ impl<N: Near, S: Store> Store for Tiered<N, S> {
     }
 
     fn watch(&self, id: RecordId) -> Option<Watch> {
-        self.near.watch(id).or_else(|| self.truth.watch(id))
+        // A node that has the truth alone tells nobody here.
+        let near = self.near.watch(id).map(Watch::hearing_some);
+        near.or_else(|| self.truth.watch(id))
+    }
+
+    fn part(&self, id: RecordId) -> usize {
+        self.truth.part(id)
     }
 
     fn renew<'a>(&'a self, lease: &'a Lease, duration: Duration) -> StoreFuture<'a, Renewed> {
@@ -160,7 +203,7 @@ impl<N: Near, S: Store> Store for Tiered<N, S> {
         Box::pin(async move {
             let released = self.truth.release(lease, how).await?;
             let id = lease.id();
-            self.apart("tell", move |near| near.tell(id));
+            self.apart("tell", id, move |near| near.tell(id));
             Ok(released)
         })
     }
@@ -175,6 +218,41 @@ impl<N: Near, S: Store> Store for Tiered<N, S> {
 
     fn health(&self) -> StoreFuture<'_, Health> {
         self.truth.health()
+    }
+}
+
+// === impl Use ===
+
+impl Use {
+    /// Each use of each part has a breaker of its own.
+    const fn of(self, part: usize) -> usize {
+        part.saturating_mul(2).saturating_add(self as usize)
+    }
+}
+
+// === impl Complaints ===
+
+impl Complaints {
+    fn about(&self, use_: Use, error: &StoreError) {
+        let what = match use_ {
+            Use::Looking => "no copies are found near: the truth is asked",
+            Use::Telling => "no copies are kept near: the truth will be asked again",
+        };
+        if self.is_due(use_) {
+            tracing::warn!(%error, "{what}");
+        } else {
+            tracing::trace!(%error, "{what}");
+        }
+    }
+
+    fn is_due(&self, use_: Use) -> bool {
+        let mut last = self.last.lock().unwrap_or_else(PoisonError::into_inner);
+        let last = &mut last[use_ as usize];
+        let is_due = last.is_none_or(|last| last.elapsed() >= COMPLAIN_EVERY);
+        if is_due {
+            *last = Some(Instant::now());
+        }
+        is_due
     }
 }
 

@@ -10,6 +10,7 @@ use tokio::sync::watch;
 /// itself now and then; but it can take its time while the watch [is listening](Self::is_listening).
 pub struct Watch {
     told: watch::Receiver<Told>,
+    hears_all: bool,
     /// Ends the watch when it is dropped.
     _kept: Box<dyn Send + Sync>,
 }
@@ -28,7 +29,20 @@ pub struct Told {
 impl Watch {
     /// For stores: a watch that ends when `kept` is dropped.
     pub fn new(told: watch::Receiver<Told>, kept: impl Send + Sync + 'static) -> Self {
-        Self { told, _kept: Box::new(kept) }
+        Self { told, hears_all: true, _kept: Box::new(kept) }
+    }
+
+    /// For stores: others may change the record and tell nobody.
+    #[must_use]
+    pub fn hearing_some(mut self) -> Self {
+        self.hears_all = false;
+        self
+    }
+
+    /// Does everybody tell who changes the record? Otherwise look more often, also while it
+    /// [is listening](Self::is_listening).
+    pub fn hears_all(&self) -> bool {
+        self.hears_all
     }
 
     /// Would a change be heard now?

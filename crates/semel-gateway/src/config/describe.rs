@@ -1,7 +1,7 @@
 //! What `semel check` prints: every value in effect, and where it comes from.
 
 use super::fault::Place;
-use super::settings::{self, Section, Setting};
+use super::settings::{self, Kind, Section, Setting};
 use super::sheet::{By, Entry, Level, Origin, Sheet};
 use super::sheets::Sheets;
 use super::source::Source;
@@ -38,6 +38,8 @@ fn row(
 ) -> String {
     let (value, origin) = match entry {
         Some(entry) => (entry.shown.clone(), origin(&entry.origin, is_route, source)),
+        // What nobody turned on is off.
+        None if matches!(setting.kind, Kind::Switch) => ("false".to_owned(), "default".to_owned()),
         None => ("-".to_owned(), "default".to_owned()),
     };
     format!("  {:<20}  {value:<VALUE_WIDTH$}  {origin}\n", setting.name)

@@ -134,6 +134,8 @@ fn checked(
         }
     }
     check::memory(&sheets, found);
+    #[cfg(feature = "redis")]
+    sheets.require_durable_for_payments();
     sheets.into_config(routes, source)
 }
 

@@ -191,6 +191,12 @@ impl Sheet {
         self.0.insert(name, Entry::new(value, shown, Origin::At(level, by)));
     }
 
+    /// Turns on what nobody set, because of something else.
+    #[cfg(feature = "redis")]
+    pub(super) fn turn_on(&mut self, name: &'static str, by: By) {
+        self.set(name, Value::Switch(true), "true".to_owned(), Level::General, by);
+    }
+
     fn doubt(&mut self, name: &str) {
         if let Some(entry) = self.0.get_mut(name) {
             entry.is_in_doubt = true;

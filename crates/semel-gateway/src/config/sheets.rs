@@ -5,9 +5,13 @@ use std::path::PathBuf;
 use semel_embedded::Durability;
 use semel_http::Routes;
 
+#[cfg(feature = "redis")]
+use super::StoreChoice;
 use super::describe::describe;
 use super::gather::Gathered;
 use super::settings::{Section, Setting};
+#[cfg(feature = "redis")]
+use super::sheet::By;
 use super::sheet::{Level, Sheet};
 use super::source::Source;
 use super::value::Value;
@@ -25,6 +29,10 @@ pub(super) struct Sheets {
     /// By what they match.
     pub(super) routes: Vec<(String, Sheet)>,
 }
+
+/// The preset for money.
+#[cfg(feature = "redis")]
+const PAYMENTS: &str = "payments";
 
 // === impl Sheets ===
 
@@ -57,10 +65,21 @@ impl Sheets {
         self.of(setting.section).get(setting.name).map(|entry| &entry.value)
     }
 
-    /// Does any route have the preset for money?
-    pub(super) fn is_for_payments(&self) -> bool {
-        let routes = self.routes.iter().map(|(_, route)| route);
-        routes.chain([&self.policy]).any(|sheet| sheet.word("preset") == "payments")
+    /// Money is not put on a Redis that may forget it, unless somebody says so. Noted here, so that it is
+    /// shown with where it comes from, and a change of it is seen.
+    #[cfg(feature = "redis")]
+    pub(super) fn require_durable_for_payments(&mut self) {
+        if let (None, Some(StoreChoice::Redis(_))) =
+            (self.top.get("require_durable"), self.top.store())
+        {
+            let sheets = [&self.policy].into_iter().chain(self.routes.iter().map(|(_, it)| it));
+            let place = sheets
+                .filter(|sheet| sheet.word("preset") == PAYMENTS)
+                .find_map(|sheet| sheet.place("preset").cloned());
+            if let Some(place) = place {
+                self.top.turn_on("require_durable", By::Preset(PAYMENTS, place));
+            }
+        }
     }
 
     /// The configuration, if all is there.
@@ -81,9 +100,7 @@ impl Sheets {
                 "process" => Durability::Process,
                 _ => Durability::Power,
             },
-            require_durable: top
-                .switch("require_durable")
-                .unwrap_or_else(|| self.is_for_payments()),
+            require_durable: top.switch("require_durable").unwrap_or_default(),
             wait_replicas: top
                 .place("wait_replicas")
                 .and_then(|_| u32::try_from(top.number("wait_replicas")).ok()),

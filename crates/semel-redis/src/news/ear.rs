@@ -1,6 +1,6 @@
 //! The connection on which one server is listened to.
 
-use std::collections::HashSet;
+use std::collections::{HashMap, HashSet};
 use std::sync::Weak;
 use std::time::Duration;
 
@@ -23,17 +23,20 @@ pub(super) enum Ask {
 struct Ear {
     news: Weak<News>,
     limit: Duration,
+    /// What was asked for, and has been answered by when more is asked.
     wanted: HashSet<Key>,
 }
 
 /// The connection is of no more use.
 struct Broken;
 
-/// What is asked, and how it is confirmed.
-const SUBSCRIBE: (&str, PushKind) = ("SSUBSCRIBE", PushKind::SSubscribe);
-const UNSUBSCRIBE: (&str, PushKind) = ("SUNSUBSCRIBE", PushKind::SUnsubscribe);
 /// How long a connection is kept to which nobody listens.
 const IDLE: Duration = Duration::from_secs(30);
+/// After how long a silence the server is asked whether it is still there. A host that froze or was cut off
+/// says nothing, and that is also what there is to hear while nothing happens.
+const QUIET: Duration = Duration::from_secs(5);
+/// How many channels are asked for at once.
+const TOGETHER_MAX: usize = 256;
 
 /// Listens until nobody wants to hear anything more, or the connection breaks. Then whoever still wants
 /// to is looked after anew: another server may have the key by now.
@@ -61,6 +64,24 @@ pub(super) async fn run(
     }
 }
 
+// === impl Ask ===
+
+impl Ask {
+    const fn key(&self) -> &Key {
+        match self {
+            Self::Listen(key) | Self::Leave(key) => key,
+        }
+    }
+
+    /// What the server is asked, and how it confirms that.
+    const fn question(&self) -> (&'static str, PushKind) {
+        match self {
+            Self::Listen(_) => ("SSUBSCRIBE", PushKind::SSubscribe),
+            Self::Leave(_) => ("SUNSUBSCRIBE", PushKind::SUnsubscribe),
+        }
+    }
+}
+
 // === impl Ear ===
 
 impl Ear {
@@ -71,30 +92,57 @@ impl Ear {
         asks: &mut UnboundedReceiver<Ask>,
     ) -> Broken {
         loop {
-            tokio::select! {
+            let is_wanted = !self.wanted.is_empty();
+            let done = tokio::select! {
                 // What was said before is heard before.
                 biased;
                 push = pushes.recv() => match push {
-                    Some(push) if push.kind != PushKind::Disconnection => self.pushed(&push),
-                    _ => return Broken,
-                },
-                ask = asks.recv() => {
-                    let Some(ask) = ask else {
-                        return Broken;
-                    };
-                    let is_news = self.note(&ask);
-                    let done = match &ask {
-                        _ if !is_news => Ok(()),
-                        Ask::Listen(key) => self.listen(connection, key).await,
-                        Ask::Leave(key) => self.ask(connection, UNSUBSCRIBE, key).await.map(drop),
-                    };
-                    if let Err(Broken) = done {
-                        return Broken;
+                    Some(push) if push.kind != PushKind::Disconnection => {
+                        self.pushed(&push);
+                        Ok(())
                     }
-                }
-                () = sleep(IDLE), if self.wanted.is_empty() => return Broken,
+                    _ => Err(Broken),
+                },
+                ask = asks.recv() => match ask {
+                    Some(ask) => {
+                        let together = self.together(ask, asks);
+                        self.ask(connection, &together).await
+                    }
+                    None => Err(Broken),
+                },
+                () = sleep(QUIET), if is_wanted => self.ping(connection).await,
+                () = sleep(IDLE), if !is_wanted => Err(Broken),
+            };
+            if let Err(Broken) = done {
+                return Broken;
             }
         }
+    }
+
+    /// All that is asked for now and changes anything. Of each key the latest counts, so each is in it once:
+    /// what the server says about it has to be heard before it is asked for again.
+    fn together(&mut self, first: Ask, asks: &mut UnboundedReceiver<Ask>) -> Vec<Ask> {
+        let mut latest = HashMap::from([(first.key().clone(), first)]);
+        while latest.len() < TOGETHER_MAX
+            && let Ok(ask) = asks.try_recv()
+        {
+            latest.insert(ask.key().clone(), ask);
+        }
+        let mut together = Vec::new();
+        for ask in latest.into_values() {
+            let is_news = self.note(&ask);
+            match &ask {
+                // Whoever has come after that is not to rely on it.
+                Ask::Leave(key) if is_news => self.tell(key, false),
+                // One left and another came: it was listened to all the time.
+                Ask::Listen(key) if !is_news => self.tell(key, true),
+                Ask::Listen(_) | Ask::Leave(_) => {}
+            }
+            if is_news {
+                together.push(ask);
+            }
+        }
+        together
     }
 
     /// Does it change anything?
@@ -105,38 +153,58 @@ impl Ear {
         }
     }
 
-    /// Listens to a channel. One that is not here is looked for elsewhere.
-    async fn listen(&mut self, connection: &Connection, key: &Key) -> Result<(), Broken> {
-        match self.ask(connection, SUBSCRIBE, key).await? {
-            Ok(()) => self.tell(key, true),
-            // Then they have to look by themselves.
-            Err(error) if error.kind() == ErrorKind::Server(ServerErrorKind::NoPerm) => {
-                self.wanted.remove(key);
-            }
-            Err(_) => self.elsewhere(key),
+    /// Asks the server for all of them in one message.
+    async fn ask(&mut self, connection: &Connection, together: &[Ask]) -> Result<(), Broken> {
+        if together.is_empty() {
+            return Ok(());
+        }
+        let mut commands = redis::pipe();
+        for ask in together {
+            commands.cmd(ask.question().0).arg(&**ask.key());
+        }
+        let Ok(Ok(answers)) = timeout(self.limit, connection.ask_all(&commands)).await else {
+            return Err(Broken);
+        };
+        for (ask, answer) in together.iter().zip(answers) {
+            self.answered(ask, answer.extract_error())?;
         }
         Ok(())
     }
 
-    /// Asks the server something, which it may refuse.
-    async fn ask(
-        &self,
-        connection: &Connection,
-        (what, confirmed): (&str, PushKind),
-        key: &Key,
-    ) -> Result<Result<(), RedisError>, Broken> {
-        let mut command = redis::cmd(what);
-        command.arg(&**key);
-        let answer = match timeout(self.limit, connection.ask(&command)).await {
-            Ok(Ok(answer)) => answer.extract_error(),
-            Ok(Err(error)) => Err(error),
-            Err(_) => return Err(Broken),
-        };
-        match answer {
-            Ok(Value::Push { kind, data }) if kind == confirmed && is_of(&data, key) => Ok(Ok(())),
-            Err(error) if matches!(error.kind(), ErrorKind::Server(_)) => Ok(Err(error)),
+    /// A channel that is not here is looked for elsewhere.
+    fn answered(&mut self, ask: &Ask, answer: Result<Value, RedisError>) -> Result<(), Broken> {
+        match (ask, answer) {
+            (_, Ok(Value::Push { kind, data }))
+                if kind == ask.question().1 && is_of(&data, ask.key()) =>
+            {
+                if let Ask::Listen(key) = ask {
+                    self.tell(key, true);
+                }
+            }
+            (Ask::Listen(key), Err(error)) => match error.kind() {
+                // Then they have to look by themselves.
+                ErrorKind::Server(ServerErrorKind::NoPerm) => {
+                    self.wanted.remove(key);
+                }
+                ErrorKind::Server(_) => self.elsewhere(key),
+                _ => return Err(Broken),
+            },
+            (Ask::Leave(_), Err(error)) if matches!(error.kind(), ErrorKind::Server(_)) => {}
             // What the server says unasked is taken for an answer, and then all that follow are, too.
-            Ok(_) | Err(_) => Err(Broken),
+            _ => return Err(Broken),
+        }
+        Ok(())
+    }
+
+    /// Is the server still there? Whatever it says to that, it is.
+    async fn ping(&self, connection: &Connection) -> Result<(), Broken> {
+        let asked = timeout(self.limit, connection.ask(&redis::cmd("PING"))).await;
+        match asked.map_err(|_| Broken)? {
+            // Said unasked.
+            Ok(Value::Push { .. }) => Err(Broken),
+            Ok(_) => Ok(()),
+            Err(error) if matches!(error.kind(), ErrorKind::Server(_)) => Ok(()),
+            Err(_) => Err(Broken),
         }
     }
 

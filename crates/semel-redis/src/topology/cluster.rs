@@ -41,6 +41,12 @@ impl Map {
         map
     }
 
+    /// One that has all slots.
+    #[cfg(test)]
+    pub(super) fn of_one(server: &Arc<Server>) -> Self {
+        Self { masters: vec![server.clone()], owners: vec![0; SLOTS].into() }
+    }
+
     /// Those that have a slot.
     pub(super) fn masters(&self) -> Vec<Arc<Server>> {
         let mut has_one = vec![false; self.masters.len()];

@@ -26,11 +26,17 @@ impl Servers {
 
     /// The server at an endpoint, with the connections that there are.
     pub(super) fn get(&self, endpoint: &Endpoint) -> Arc<Server> {
-        let made = || {
-            let (dial, lanes) = (self.options.dial(), self.options.lanes);
-            Arc::new(Server::new(endpoint.clone(), dial, lanes))
-        };
-        self.met().entry(endpoint.clone()).or_insert_with(made).clone()
+        let mut met = self.met();
+        if let Some(server) = met.get(endpoint) {
+            return server.clone();
+        }
+        // The lowest that is free: so numbers stay as few as servers.
+        let is_free = |number: &usize| met.values().all(|server| server.number() != *number);
+        let number = (0..=met.len()).find(is_free).unwrap_or_default();
+        let (dial, lanes) = (self.options.dial(), self.options.lanes);
+        let server = Arc::new(Server::new(endpoint.clone(), number, dial, lanes));
+        met.insert(endpoint.clone(), server.clone());
+        server
     }
 
     /// Forgets all others: where addresses change, they would become many (I10).

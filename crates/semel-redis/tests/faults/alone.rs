@@ -3,11 +3,12 @@
 use std::time::Duration;
 
 use semel_core::{Claim, Policy, RecordId};
+use semel_redis::OpenError;
 use semel_store::{Settled, Store as _, StoreError};
 use semel_testserver::Redis;
 
 use crate::patience::{eventually, eventually_async};
-use crate::{assert_replayed, attempt, claim, lease, open, paid};
+use crate::{assert_replayed, attempt, claim, lease, open, options, paid};
 
 #[tokio::test]
 async fn a_server_that_forgets_the_scripts_is_told_them_again() {
@@ -58,6 +59,29 @@ async fn while_the_server_is_away_verbs_fail_and_then_go_on() {
         Ok(other) => panic!("{other:?}"),
         // Whoever comes while a connection is given up is told so.
         Err(error) => !error.is_passing(),
+    })
+    .await;
+}
+
+/// The story: it was shown as a problem of the password.
+#[tokio::test]
+async fn a_server_with_too_many_clients_says_so() {
+    let server = Redis::options().setting("requirepass", "secret").start().expect("a server");
+    server.cli(&["CONFIG", "SET", "maxclients", "1"]).expect("a limit");
+    let taken = std::net::TcpStream::connect(("127.0.0.1", server.port())).expect("a client");
+    for url in [format!("redis://:secret@127.0.0.1:{}", server.port()), server.url()] {
+        eventually_async("it is told", async || match options(&url).open().await.map(drop) {
+            Err(error @ OpenError::Full { .. }) => error.to_string().contains("maxclients"),
+            // It is gone before it was asked anything.
+            Err(OpenError::Unreachable { .. }) => false,
+            other => panic!("{other:?}"),
+        })
+        .await;
+    }
+    drop(taken);
+    let wrong = options(&format!("redis://:wrong@127.0.0.1:{}", server.port()));
+    eventually_async("a wrong password is one", async || {
+        matches!(wrong.clone().open().await.map(drop), Err(OpenError::Refused { .. }))
     })
     .await;
 }

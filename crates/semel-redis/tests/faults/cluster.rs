@@ -1,7 +1,10 @@
 //! Servers of a cluster that hand over, and that die.
 
-use semel_core::Claim;
-use semel_store::{Settled, Store as _};
+use std::time::Duration;
+
+use semel_core::{Claim, Policy};
+use semel_redis::RedisStore;
+use semel_store::{Guard, Guarded, Settled, Store as _};
 use semel_testserver::{Redis, RedisCluster};
 
 use crate::patience::{eventually, eventually_async};
@@ -35,9 +38,12 @@ pub(crate) fn move_empty_slot(cluster: &RedisCluster, number: u8) {
 #[tokio::test]
 async fn a_key_that_moves_to_another_server_is_followed() {
     let cluster = RedisCluster::start(3, 0, &Redis::options()).expect("a cluster");
-    let store = open(&cluster.url()).await;
-    let held = lease(&store, 7).await;
-    let (key, (slot, from, to)) = (key(7), slot_and_servers(&cluster, 7));
+    follow_a_key_that_moves(&cluster, &open(&cluster.url()).await).await;
+}
+
+pub(crate) async fn follow_a_key_that_moves(cluster: &RedisCluster, store: &RedisStore) {
+    let held = lease(store, 7).await;
+    let (key, (slot, from, to)) = (key(7), slot_and_servers(cluster, 7));
     let [from_id, to_id] =
         [from, to].map(|server| server.cli(&["CLUSTER", "MYID"]).expect("an id"));
     to.cli(&["CLUSTER", "SETSLOT", &slot, "IMPORTING", &from_id]).expect("importing");
@@ -50,8 +56,41 @@ async fn a_key_that_moves_to_another_server_is_followed() {
     for server in [to, from] {
         server.cli(&["CLUSTER", "SETSLOT", &slot, "NODE", &to_id]).expect("a new owner");
     }
-    assert_replayed(&store, 7).await;
-    assert_replayed(&store, 7).await;
+    assert_replayed(store, 7).await;
+    assert_replayed(store, 7).await;
+}
+
+/// One master is away and nobody takes over: the keys of the others are served. The story: one breaker for
+/// all masters refused these as well.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_master_that_is_away_does_not_take_the_others_along() {
+    let options = Redis::options()
+        .setting("cluster-require-full-coverage", "no")
+        .setting("cluster-node-timeout", "1000");
+    let cluster = RedisCluster::start(3, 0, &options).expect("a cluster");
+    let guard =
+        Guard { failures_to_open: 3, open_for: Duration::from_mins(10), ..Guard::default() };
+    let store = Guarded::new(open(&cluster.url()).await, guard);
+    let away = &cluster.masters()[0];
+    let is_away = |number: u8| away.cli(&["EXISTS", &key(number)]).is_ok();
+    let (lost, served): (Vec<u8>, Vec<u8>) = (0..60).partition(|number| is_away(*number));
+    assert!(lost.len() > 5 && served.len() > 5, "{lost:?}");
+    away.pause().expect("a master to freeze");
+    let claim =
+        async |number: u8| store.claim(&crate::attempt(number, 1), &Policy::default()).await;
+    let mut refused = 0;
+    for (number, other) in lost.iter().zip(served.iter().cycle()) {
+        let error = claim(*number).await.expect_err("nobody is there").to_string();
+        refused += usize::from(error.contains("breaker is open"));
+        assert!(store.health().await.is_err());
+        // The same claim again is granted again.
+        assert!(matches!(claim(*other).await, Ok(Claim::Execute(_))), "{other}");
+    }
+    assert!(refused >= lost.len() - 3, "{refused} of {} refused at once", lost.len());
+    for number in served {
+        assert!(matches!(claim(number).await, Ok(Claim::Execute(_))), "{number}");
+    }
+    away.resume().expect("a master");
 }
 
 /// A master is killed, and its replica takes over: the store finds it by itself.

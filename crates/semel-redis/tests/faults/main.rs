@@ -2,11 +2,15 @@
 
 mod alone;
 mod cluster;
+mod durable;
+mod near;
 mod news;
 mod patience;
+mod relay;
 mod replicas;
 mod rights;
 mod sentinel;
+#[cfg(feature = "tls")]
 mod tls;
 
 use std::time::Duration;

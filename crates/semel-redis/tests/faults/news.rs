@@ -6,16 +6,17 @@ use semel_store::{Settled, Store as _, Watch};
 use semel_testserver::{Redis, RedisCluster};
 
 use crate::patience::eventually_async;
+use crate::relay::{Hold, Relay};
 use crate::{claim, lease, open, paid};
 
 /// Waits for a reason to look, for a minute at most.
-async fn heard(watch: &mut Watch) {
+pub(crate) async fn heard(watch: &mut Watch) {
     let limit = std::time::Duration::from_mins(1);
     tokio::time::timeout(limit, watch.reason()).await.expect("something to be heard");
 }
 
 /// A watch that has begun to listen.
-async fn watch(store: &RedisStore, number: u8) -> Watch {
+pub(crate) async fn watch(store: &RedisStore, number: u8) -> Watch {
     let mut watch = store.watch(RecordId::from_bytes([number; 32])).expect("a watch");
     while !watch.is_listening() {
         heard(&mut watch).await;
@@ -61,6 +62,64 @@ async fn a_watch_that_is_dropped_listens_no_longer() {
         server.cli(&["PUBSUB", "SHARDCHANNELS"]).expect("channels").trim().is_empty()
     })
     .await;
+}
+
+/// Many who begin to wait at once are not served one after the other. The story: each cost a round trip.
+#[tokio::test]
+async fn channels_are_asked_for_together() {
+    let server = Redis::start().expect("a server");
+    let hold = Hold { word: "SSUBSCRIBE", times: 20 };
+    let relay = Relay::to(server.port(), Some(hold)).await;
+    let store = open(&format!("redis://127.0.0.1:{}", relay.port())).await;
+    let watches: Vec<Watch> = (0..20)
+        .map(|number| store.watch(RecordId::from_bytes([number; 32])).expect("a watch"))
+        .collect();
+    for mut watch in watches {
+        while !watch.is_listening() {
+            heard(&mut watch).await;
+        }
+    }
+}
+
+/// Watches that come and go are heard in the order in which they did.
+#[tokio::test]
+async fn a_watch_after_one_that_left_listens() {
+    let server = Redis::start().expect("a server");
+    let (one, other) = (open(&server.url()).await, open(&server.url()).await);
+    for number in 0..30 {
+        let held = lease(&one, number).await;
+        let id = RecordId::from_bytes([number; 32]);
+        drop(other.watch(id));
+        drop(other.watch(id));
+        // And one that is listened to already.
+        drop(watch(&other, number).await);
+        let mut watch = watch(&other, number).await;
+        assert_eq!(one.settle(&held, paid()).await.expect("an answer"), Settled::Recorded);
+        heard(&mut watch).await;
+        assert!(watch.is_listening(), "{number}");
+    }
+}
+
+/// A host that freezes does not close its connections. The story: it was listened to for ever.
+#[tokio::test]
+async fn a_server_that_froze_is_not_relied_on() {
+    let server = Redis::start().expect("a server");
+    let (one, other) = (open(&server.url()).await, open(&server.url()).await);
+    let held = lease(&one, 1).await;
+    let mut watch = watch(&other, 1).await;
+    server.pause().expect("a server to freeze");
+    while watch.is_listening() {
+        heard(&mut watch).await;
+    }
+    server.resume().expect("a server");
+    while !watch.is_listening() {
+        heard(&mut watch).await;
+    }
+    eventually_async("it is settled", async || {
+        matches!(one.settle(&held, paid()).await, Ok(Settled::Recorded))
+    })
+    .await;
+    heard(&mut watch).await;
 }
 
 /// A server that goes away is not heard, which is said; and heard again when it is back.

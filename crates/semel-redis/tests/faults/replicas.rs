@@ -6,7 +6,7 @@ use semel_core::{Attempt, Claim, Fingerprint, Owner, Policy, RecordId, Release};
 use semel_store::{Settled, Store as _, StoreError};
 use semel_testserver::Redis;
 
-use crate::patience::eventually;
+use crate::patience::{eventually, eventually_async};
 use crate::{assert_replayed, claim, lease, options, paid, replica_of};
 
 /// Too few replicas: it is written, and nobody is told so.
@@ -43,6 +43,24 @@ async fn what_too_few_replicas_have_is_in_doubt() {
     assert_eq!(store.settle(&held, paid()).await.expect("an answer"), Settled::Recorded);
     assert_replayed(&store, 1).await;
     assert_eq!(lease(&store, 2).await.fence().get(), 1, "the claim did not recognise itself");
+}
+
+/// Every claim would be in doubt. The story: it was said to be well.
+#[tokio::test]
+async fn without_the_replicas_that_are_waited_for_it_is_not_healthy() {
+    let master = Redis::start().expect("a server");
+    let replica = replica_of(&master);
+    let store = options(&master.url()).wait_replicas(1).open().await.expect("a store");
+    eventually_async("it is well", async || store.health().await.is_ok()).await;
+    replica.pause().expect("a replica to freeze");
+    let error = store.health().await.expect_err("no replica");
+    assert!(error.to_string().contains("0 of 1 replicas"), "{error}");
+    replica.resume().expect("a replica");
+    eventually_async("it is well", async || store.health().await.is_ok()).await;
+    // Whoever waits for none needs none.
+    replica.pause().expect("a replica to freeze");
+    let store = options(&master.url()).open().await.expect("a store");
+    store.health().await.expect("it is well");
 }
 
 /// A master that becomes a replica while a verb waits: the write was made, and may be undone.

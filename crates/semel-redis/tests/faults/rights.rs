@@ -1,9 +1,13 @@
 //! Users that may not do everything.
 
+use semel_redis::RedisStore;
 use semel_store::{Settled, Store as _};
-use semel_testserver::Redis;
+use semel_testserver::{Redis, RedisCluster};
 
-use crate::{assert_replayed, lease, open, options, paid};
+use crate::cluster::follow_a_key_that_moves;
+use crate::news::{heard, watch};
+use crate::patience::eventually;
+use crate::{assert_replayed, lease, open, options, paid, replica_of};
 
 /// A user that may write and not publish: waiters have to look by themselves.
 #[tokio::test]
@@ -17,21 +21,78 @@ async fn a_user_that_may_not_publish_can_settle() {
     assert_replayed(&store, 1).await;
 }
 
-/// What the error of a user without rights tells to grant is enough.
-#[tokio::test]
-async fn who_lacks_rights_is_told_what_to_grant() {
-    let server = Redis::start().expect("a server");
+/// A user that may do next to nothing.
+fn add_poor(server: &Redis) {
     server.cli(&["ACL", "SETUSER", "poor", "on", ">secret", "+info"]).expect("a user");
-    let url = format!("redis://poor:secret@127.0.0.1:{}?db=1", server.port());
-    let error = options(&url).open().await.map(drop).expect_err("no rights");
+}
+
+/// Grants what the error of an opening tells to grant.
+async fn grant<'a>(url: &str, servers: impl IntoIterator<Item = &'a Redis>) {
+    let error = options(url).open().await.map(drop).expect_err("no rights");
     let text = error.to_string();
     let (_, rule) = text.split_once("ACL SETUSER USER ").unwrap_or_else(|| panic!("{text}"));
     let rule = rule.replace("PREFIX", "semel:");
-    let mut command = vec!["ACL", "SETUSER", "poor"];
-    command.extend(rule.split_whitespace());
-    server.cli(&command).expect("rights");
-    let store = open(&url).await;
-    let held = lease(&store, 1).await;
-    assert_eq!(store.settle(&held, paid()).await.expect("an answer"), Settled::Recorded);
-    assert_replayed(&store, 1).await;
+    for server in servers {
+        let mut command = vec!["ACL", "SETUSER", "poor"];
+        command.extend(rule.split_whitespace());
+        server.cli(&command).expect("rights");
+        server.cli(&["ACL", "LOG", "RESET"]).expect("an empty log");
+        server.cli(&["CONFIG", "RESETSTAT"]).expect("empty statistics");
+    }
+}
+
+/// One node hears of what another does.
+async fn assert_heard(one: &RedisStore, other: &RedisStore, number: u8) {
+    let held = lease(one, number).await;
+    let mut watch = watch(other, number).await;
+    assert_eq!(one.settle(&held, paid()).await.expect("an answer"), Settled::Recorded);
+    heard(&mut watch).await;
+    assert!(watch.is_listening());
+    assert_replayed(one, number).await;
+}
+
+/// The server refused our user nothing.
+fn assert_all_was_granted(server: &Redis) {
+    let refused = server.cli(&["ACL", "LOG"]).expect("a log");
+    assert!(refused.trim().is_empty(), "{refused}");
+}
+
+/// What the error of a user without rights tells to grant is enough: for records, for news, and for waiting.
+#[tokio::test]
+async fn who_lacks_rights_is_told_what_to_grant() {
+    let server = Redis::start().expect("a server");
+    add_poor(&server);
+    let url = format!("redis://poor:secret@127.0.0.1:{}?db=1", server.port());
+    grant(&url, [&server]).await;
+    let (one, other) = (open(&url).await, open(&url).await);
+    assert_heard(&one, &other, 1).await;
+    let _replica = replica_of(&server);
+    let waiting = options(&url).wait_replicas(1).open().await.expect("a store");
+    assert_heard(&waiting, &other, 2).await;
+    waiting.health().await.expect("it is well");
+    // Whoever listens asks now and then whether the server is there.
+    let _watch = watch(&other, 3).await;
+    eventually("it is asked", || {
+        server.cli(&["INFO", "commandstats"]).expect("counts").contains("cmdstat_ping")
+    });
+    // A script that its server forgot is sent anew.
+    server.cli(&["SCRIPT", "FLUSH"]).expect("no scripts");
+    assert_eq!(lease(&one, 4).await.fence().get(), 1);
+    assert_all_was_granted(&server);
+}
+
+/// The same for a cluster, and for a key that moves there.
+#[tokio::test]
+async fn what_is_granted_is_enough_for_a_cluster() {
+    let cluster = RedisCluster::start(3, 0, &Redis::options()).expect("a cluster");
+    cluster.servers().iter().for_each(add_poor);
+    let url = cluster.url().replace("redis+cluster://", "redis+cluster://poor:secret@");
+    grant(&url, cluster.servers()).await;
+    let (one, other) = (open(&url).await, open(&url).await);
+    for number in 10..20 {
+        assert_heard(&one, &other, number).await;
+    }
+    follow_a_key_that_moves(&cluster, &one).await;
+    one.health().await.expect("it is well");
+    cluster.servers().iter().for_each(assert_all_was_granted);
 }

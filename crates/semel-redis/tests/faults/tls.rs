@@ -4,6 +4,7 @@ use semel_redis::OpenError;
 use semel_store::{Settled, Store as _};
 use semel_testserver::Redis;
 
+use crate::news::{heard, watch};
 use crate::{assert_replayed, lease, open, options, paid};
 
 #[tokio::test]
@@ -16,6 +17,19 @@ async fn a_server_is_trusted_if_its_authority_is() {
     assert_replayed(&store, 1).await;
     let error = options(&server.url()).open().await.map(drop).expect_err("nobody vouches for it");
     assert!(matches!(error, OpenError::Tls { .. }), "{error:?}");
+}
+
+#[tokio::test]
+async fn what_others_do_is_heard_over_tls() {
+    let server = Redis::options().tls().start().expect("a server with TLS");
+    let certificate = server.certificate().expect("a certificate").display().to_string();
+    let url = format!("{}?sslrootcert={certificate}", server.url());
+    let (one, other) = (open(&url).await, open(&url).await);
+    let held = lease(&one, 1).await;
+    let mut watch = watch(&other, 1).await;
+    assert_eq!(one.settle(&held, paid()).await.expect("an answer"), Settled::Recorded);
+    heard(&mut watch).await;
+    assert!(watch.is_listening());
 }
 
 /// Whoever asks for TLS does not speak without it.

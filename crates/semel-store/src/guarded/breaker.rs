@@ -1,5 +1,6 @@
 //! The circuit breaker by itself: no clock, no locks, no futures. Time is an argument.
 
+use std::ops::RangeInclusive;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -8,17 +9,18 @@ use tokio::time::Instant;
 /// Decides whether a call may be made, from how the calls before it ended.
 ///
 /// ```text
-///            N failures in a row                open_for has passed: one probe
+///      failures in a row, weighed               open_for has passed: one probe
 ///   Closed ──────────────────────▶ Open ─────────────────────────────────▶ HalfOpen
 ///     ▲                             ▲ ▲                                      │ │ │
-///     │                             │ └── the probe failed (waits anew) ─────┘ │ │
+///     │                             │ └── the probe failed (waits longer) ───┘ │ │
 ///     │                             └──── the probe was dropped (no wait) ─────┘ │
 ///     └────────────────────────────────── the probe succeeded ───────────────────┘
 /// ```
 #[derive(Debug)]
 pub(super) struct Breaker {
     failures_to_open: u32,
-    open_for: Duration,
+    /// How long it is open at first, and at most.
+    open_for: RangeInclusive<Duration>,
     phase: Phase,
     /// How many tickets were given to probes: tells a probe's end from that of an earlier one.
     probes: u64,
@@ -27,21 +29,30 @@ pub(super) struct Breaker {
     closings: u64,
 }
 
-/// Where a breaker stands, for metrics.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+/// Where a breaker stands, for metrics; in the order of how far it is from closed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum BreakerState {
     /// Calls go through.
     Closed,
-    /// Calls fail at once.
-    Open,
     /// One call is let through to see whether the store is back; the others fail at once.
     HalfOpen,
+    /// Calls fail at once.
+    Open,
+}
+
+/// Who asks.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Caller {
+    /// Somebody who needs the store now, and should not wait for what is probably in vain.
+    User,
+    /// Somebody who wants to know whether the store is there: the best probe there is.
+    Watcher,
 }
 
 /// Says which call it was when the call's end is reported.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) enum Ticket {
-    Call { closings: u64 },
+    Call { closings: u64, began: Instant },
     Probe { number: u64 },
 }
 
@@ -51,14 +62,14 @@ pub(super) type Cause = Arc<str>;
 #[derive(Debug)]
 enum Phase {
     Closed { failures: u32 },
-    Open { probe_from: Instant, cause: Cause },
-    HalfOpen { probe: u64, cause: Cause },
+    Open { since: Instant, lasts: Duration, cause: Cause },
+    HalfOpen { probe: u64, lasted: Duration, cause: Cause },
 }
 
 // === impl Breaker ===
 
 impl Breaker {
-    pub(super) const fn new(failures_to_open: u32, open_for: Duration) -> Self {
+    pub(super) const fn new(failures_to_open: u32, open_for: RangeInclusive<Duration>) -> Self {
         Self {
             failures_to_open,
             open_for,
@@ -69,12 +80,13 @@ impl Breaker {
     }
 
     /// May a call be made now?
-    pub(super) fn admit(&mut self, now: Instant) -> Result<Ticket, Cause> {
+    pub(super) fn admit(&mut self, caller: Caller, now: Instant) -> Result<Ticket, Cause> {
         match &self.phase {
-            Phase::Closed { .. } => Ok(Ticket::Call { closings: self.closings }),
-            Phase::Open { probe_from, cause } if *probe_from <= now => {
+            Phase::Closed { .. } => Ok(Ticket::Call { closings: self.closings, began: now }),
+            Phase::Open { since, lasts, cause } if *since + self.pause(caller, *lasts) <= now => {
                 self.probes += 1;
-                self.phase = Phase::HalfOpen { probe: self.probes, cause: Arc::clone(cause) };
+                let (probe, lasted, cause) = (self.probes, *lasts, Arc::clone(cause));
+                self.phase = Phase::HalfOpen { probe, lasted, cause };
                 Ok(Ticket::Probe { number: self.probes })
             }
             Phase::Open { cause, .. } | Phase::HalfOpen { cause, .. } => Err(Arc::clone(cause)),
@@ -92,15 +104,27 @@ impl Breaker {
     }
 
     /// The store could not be reached, or not in time.
-    pub(super) fn failed(&mut self, ticket: &Ticket, now: Instant, cause: impl FnOnce() -> Cause) {
-        let to_open = self.failures_to_open;
+    ///
+    /// A failure that was waited for counts for those that could have come meanwhile. Otherwise a store
+    /// that is silent, and does not refuse, would make a few callers after the other wait in full. If the
+    /// store is `suspected`, one such failure is enough.
+    pub(super) fn failed(
+        &mut self,
+        ticket: &Ticket,
+        now: Instant,
+        suspected: bool,
+        cause: impl FnOnce() -> Cause,
+    ) {
+        let weight = self.weight(ticket, now);
+        let to_open = if suspected && weight > 1 { 1 } else { self.failures_to_open };
         let opens = self.is_probe(ticket)
             || self.failures(ticket).is_some_and(|failures| {
-                *failures += 1;
+                *failures = failures.saturating_add(weight);
                 *failures >= to_open
             });
         if opens {
-            self.phase = Phase::Open { probe_from: now + self.open_for, cause: cause() };
+            let lasts = self.lasts();
+            self.phase = Phase::Open { since: now, lasts, cause: cause() };
         }
     }
 
@@ -111,7 +135,19 @@ impl Breaker {
             return;
         }
         if let Phase::HalfOpen { cause, .. } = &self.phase {
-            self.phase = Phase::Open { probe_from: now, cause: Arc::clone(cause) };
+            self.phase =
+                Phase::Open { since: now, lasts: Duration::ZERO, cause: Arc::clone(cause) };
+        }
+    }
+
+    /// A watcher has looked. If all is well, the next call is the probe; if not, no user needs to be that
+    /// soon.
+    pub(super) fn watched(&mut self, well: bool, now: Instant) {
+        if let Phase::Open { since, lasts, .. } = &mut self.phase {
+            *since = now;
+            if well {
+                *lasts = Duration::ZERO;
+            }
         }
     }
 
@@ -123,6 +159,23 @@ impl Breaker {
         }
     }
 
+    /// How long after its opening this caller is the probe.
+    fn pause(&self, caller: Caller, lasts: Duration) -> Duration {
+        match caller {
+            Caller::User => lasts,
+            Caller::Watcher => lasts.min(*self.open_for.start()),
+        }
+    }
+
+    /// How long it will be open: twice as long after each probe, as a user may have waited for it.
+    fn lasts(&self) -> Duration {
+        let (first, most) = (*self.open_for.start(), *self.open_for.end());
+        match self.phase {
+            Phase::HalfOpen { lasted, .. } => (lasted * 2).clamp(first, most),
+            Phase::Closed { .. } | Phase::Open { .. } => first,
+        }
+    }
+
     /// Is it the probe that is awaited now?
     fn is_probe(&self, ticket: &Ticket) -> bool {
         match (&self.phase, ticket) {
@@ -131,10 +184,20 @@ impl Breaker {
         }
     }
 
+    /// One, and one more for each time that the breaker could have been open while the call took.
+    fn weight(&self, ticket: &Ticket, now: Instant) -> u32 {
+        let Ticket::Call { began, .. } = ticket else {
+            return 1;
+        };
+        let waited = now.saturating_duration_since(*began).as_millis();
+        let times = waited / self.open_for.start().as_millis().max(1);
+        u32::try_from(times).unwrap_or(u32::MAX).saturating_add(1)
+    }
+
     /// The failures in a row, if the call counts among them.
     fn failures(&mut self, ticket: &Ticket) -> Option<&mut u32> {
         match (&mut self.phase, ticket) {
-            (Phase::Closed { failures }, Ticket::Call { closings })
+            (Phase::Closed { failures }, Ticket::Call { closings, .. })
                 if *closings == self.closings =>
             {
                 Some(failures)

@@ -2,64 +2,97 @@
 
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-use tokio::sync::Semaphore;
+use tokio::sync::{Semaphore, SemaphorePermit};
 use tokio::time::{Instant, timeout};
 
 use super::Guard;
-use super::breaker::{Breaker, BreakerState, Cause, Ticket};
+use super::breaker::{Breaker, BreakerState, Caller, Cause, Ticket};
 use crate::{StoreError, StoreFuture};
 
-/// A deadline, a breaker and a limit on calls.
+/// A deadline, a breaker for each part, and a limit on calls.
 #[derive(Debug)]
 pub(crate) struct Gate {
     guard: Guard,
-    breaker: Mutex<Breaker>,
+    breakers: Box<[Mutex<Breaker>]>,
     calls: Semaphore,
 }
 
 /// One call that the breaker let through. Dropped without having ended, it tells the breaker so.
 struct Call<'a> {
+    gate: &'a Gate,
     breaker: &'a Mutex<Breaker>,
     ticket: Option<Ticket>,
+    _permit: SemaphorePermit<'a>,
 }
+
+/// How many parts are told apart (I10). If there are more, some share a breaker; none shares that of the
+/// whole.
+const BREAKERS: usize = 128;
+/// Users are probes so many times more rarely at last than at first, in an outage that lasts.
+const OPEN_TIMES: u32 = 16;
 
 // === impl Gate ===
 
 impl Gate {
     pub(crate) fn new(guard: Guard) -> Self {
+        let open_for = guard.open_for..=guard.open_for * OPEN_TIMES;
+        let breaker = |_| Mutex::new(Breaker::new(guard.failures_to_open, open_for.clone()));
         Self {
             guard,
-            breaker: Mutex::new(Breaker::new(guard.failures_to_open, guard.open_for)),
+            breakers: (0..BREAKERS).map(breaker).collect(),
             calls: Semaphore::new(guard.calls_max.min(Semaphore::MAX_PERMITS)),
         }
     }
 
+    /// Of all parts: the state that is furthest from closed.
     pub(crate) fn state(&self) -> BreakerState {
-        lock(&self.breaker).state()
+        let states = self.breakers.iter().map(|breaker| lock(breaker).state());
+        states.max().unwrap_or(BreakerState::Closed)
     }
 
-    /// Makes one call. `ask` is not called at all if the call may not be made.
+    /// Do calls to a part go through?
+    pub(crate) fn is_closed(&self, part: usize) -> bool {
+        lock(self.breaker(part)).state() == BreakerState::Closed
+    }
+
+    /// Makes one call to a part. `ask` is not called at all if the call may not be made.
     pub(crate) async fn call<'a, T>(
         &'a self,
         verb: &str,
+        part: usize,
         ask: impl FnOnce() -> StoreFuture<'a, T>,
     ) -> Result<T, StoreError> {
-        let Ok(_permit) = self.calls.try_acquire() else {
-            return Err(self.too_many_calls());
-        };
-        let mut call = self.admit()?;
-        let result = match timeout(self.guard.deadline, ask()).await {
-            Ok(result) => result,
-            Err(_) => Err(StoreError::deadline(verb, self.guard.deadline)),
-        };
-        call.ended(&result);
-        result
+        self.begin(Caller::User, part)?.make(verb, ask()).await
     }
 
-    fn admit(&self) -> Result<Call<'_>, StoreError> {
-        match lock(&self.breaker).admit(Instant::now()) {
-            Ok(ticket) => Ok(Call { breaker: &self.breaker, ticket: Some(ticket) }),
+    /// Asks for the health of all, from which something follows for each part.
+    pub(crate) async fn watch<'a, T>(
+        &'a self,
+        part: usize,
+        ask: impl FnOnce() -> StoreFuture<'a, T>,
+    ) -> Result<T, StoreError> {
+        // Whoever is not let through has seen nothing.
+        let health = self.begin(Caller::Watcher, part)?.make("health", ask()).await;
+        let now = Instant::now();
+        self.breakers.iter().for_each(|breaker| lock(breaker).watched(health.is_ok(), now));
+        health
+    }
+
+    fn begin(&self, caller: Caller, part: usize) -> Result<Call<'_>, StoreError> {
+        let Ok(permit) = self.calls.try_acquire() else {
+            return Err(self.too_many_calls());
+        };
+        let breaker = self.breaker(part);
+        match lock(breaker).admit(caller, Instant::now()) {
+            Ok(ticket) => Ok(Call { gate: self, breaker, ticket: Some(ticket), _permit: permit }),
             Err(cause) => Err(refused(&cause)),
+        }
+    }
+
+    fn breaker(&self, part: usize) -> &Mutex<Breaker> {
+        match part.checked_sub(1) {
+            None => &self.breakers[0],
+            Some(number) => &self.breakers[1 + number % (BREAKERS - 1)],
         }
     }
 
@@ -85,16 +118,28 @@ fn lock(breaker: &Mutex<Breaker>) -> MutexGuard<'_, Breaker> {
 // === impl Call ===
 
 impl Call<'_> {
+    async fn make<T>(mut self, verb: &str, asked: StoreFuture<'_, T>) -> Result<T, StoreError> {
+        let deadline = self.gate.guard.deadline;
+        let result = match timeout(deadline, asked).await {
+            Ok(result) => result,
+            Err(_) => Err(StoreError::deadline(verb, deadline)),
+        };
+        self.ended(&result);
+        result
+    }
+
     fn ended<T>(&mut self, result: &Result<T, StoreError>) {
         let Some(ticket) = self.ticket.take() else {
             return;
         };
-        let mut breaker = lock(self.breaker);
         match result {
             Err(error) if error.is_passing() => {
-                breaker.failed(&ticket, Instant::now(), || Arc::from(error.to_string()));
+                // Where one part is gone, all may be: nobody should wait for each in turn.
+                let suspected = self.gate.state() != BreakerState::Closed;
+                let cause = || Arc::from(error.to_string());
+                lock(self.breaker).failed(&ticket, Instant::now(), suspected, cause);
             }
-            _ => breaker.answered(&ticket),
+            _ => lock(self.breaker).answered(&ticket),
         }
     }
 }

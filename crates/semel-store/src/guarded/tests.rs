@@ -78,15 +78,16 @@ async fn a_claim_that_timed_out_may_be_repeated() {
 
 #[tokio::test(start_paused = true)]
 async fn an_open_breaker_does_not_ask_the_store() {
-    for mood in [Mood::Unavailable, Mood::TimedOut, Mood::Silent] {
+    // Who is silent is waited for, twice as long as the breaker is open then: that counts for three.
+    for (mood, calls) in [(Mood::Unavailable, 3), (Mood::TimedOut, 3), (Mood::Silent, 1)] {
         let (inner, guarded) = setup(opens_after(3));
         inner.turns(mood);
-        for _ in 0..3 {
+        for _ in 0..calls {
             assert_eq!(guarded.state(), BreakerState::Closed);
             assert!(guarded.health().await.is_err());
         }
         assert_eq!(guarded.state(), BreakerState::Open);
-        assert_eq!(inner.asked(), 3);
+        assert_eq!(inner.asked(), calls);
         let begun = Instant::now();
         let what = unavailable(&guarded).await;
         assert!(what.contains("breaker is open"), "{what}");
@@ -150,6 +151,94 @@ async fn errors_that_no_pause_mends_do_not_open_the_breaker() {
         assert!(!error.is_passing(), "{error}");
         assert_eq!(guarded.state(), BreakerState::Closed);
     }
+}
+
+/// Two servers of which one is away. The story: one breaker for all masters of a cluster refused the keys
+/// of those that were well.
+#[derive(Debug)]
+struct Halves(Arc<Unruly>, Arc<Unruly>);
+
+impl Halves {
+    fn of(&self, id: RecordId) -> &Unruly {
+        if self.part(id) == 1 { &self.0 } else { &self.1 }
+    }
+}
+
+impl Store for Halves {
+    fn claim<'a>(&'a self, attempt: &'a Attempt, policy: &'a Policy) -> StoreFuture<'a, Claim> {
+        self.of(attempt.id()).claim(attempt, policy)
+    }
+
+    fn part(&self, id: RecordId) -> usize {
+        1 + usize::from(id.as_bytes()[0] % 2)
+    }
+
+    fn renew<'a>(&'a self, lease: &'a Lease, duration: Duration) -> StoreFuture<'a, Renewed> {
+        self.of(lease.id()).renew(lease, duration)
+    }
+
+    fn settle<'a>(&'a self, lease: &'a Lease, settlement: Settlement) -> StoreFuture<'a, Settled> {
+        self.of(lease.id()).settle(lease, settlement)
+    }
+
+    fn release<'a>(&'a self, lease: &'a Lease, how: Release) -> StoreFuture<'a, Released> {
+        self.of(lease.id()).release(lease, how)
+    }
+
+    fn inspect(&self, id: RecordId) -> StoreFuture<'_, Option<Record>> {
+        self.of(id).inspect(id)
+    }
+
+    fn sweep(&self, limit: usize) -> StoreFuture<'_, Swept> {
+        self.0.sweep(limit)
+    }
+
+    fn health(&self) -> StoreFuture<'_, Health> {
+        Box::pin(async {
+            self.0.health().await?;
+            self.1.health().await
+        })
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_part_that_is_away_does_not_take_the_others_along() {
+    let clock = clock();
+    let (well, away) = (Unruly::on(&clock), Unruly::on(&clock));
+    away.turns(Mood::Unavailable);
+    let guarded = Guarded::new(Halves(Arc::clone(&well), Arc::clone(&away)), opens_after(3));
+    let id = |number: u8| RecordId::from_bytes([number; 32]);
+    for _ in 0..10 {
+        assert!(guarded.inspect(id(1)).await.is_err());
+        assert!(guarded.inspect(id(2)).await.is_ok());
+        assert!(guarded.health().await.is_err());
+    }
+    // The last of what was asked of it were for its own part, and for the store as a whole.
+    assert_eq!((away.asked(), guarded.state()), (6, BreakerState::Open));
+    assert!(guarded.inspect(id(2)).await.is_ok());
+    away.turns(Mood::Willing);
+    advance(Guard::default().open_for).await;
+    assert!(guarded.inspect(id(1)).await.is_ok());
+    assert!(guarded.health().await.is_ok());
+    assert_eq!(guarded.state(), BreakerState::Closed);
+}
+
+/// All servers are frozen: who waited for one need not wait for five of each.
+#[tokio::test(start_paused = true)]
+async fn where_one_part_is_away_another_is_given_up_sooner() {
+    let clock = clock();
+    let (one, other) = (Unruly::on(&clock), Unruly::on(&clock));
+    one.turns(Mood::Unavailable);
+    other.turns(Mood::Silent);
+    let guarded = Guarded::new(Halves(Arc::clone(&one), Arc::clone(&other)), opens_after(5));
+    let id = |number: u8| RecordId::from_bytes([number; 32]);
+    for _ in 0..5 {
+        assert!(guarded.inspect(id(2)).await.is_err());
+    }
+    assert!(guarded.inspect(id(1)).await.is_err());
+    other.asked();
+    assert!(guarded.inspect(id(1)).await.is_err());
+    assert_eq!(other.asked(), 0);
 }
 
 /// I10, trap 25: calls do not pile up behind a slow store.

@@ -1,5 +1,4 @@
 use std::collections::HashMap;
-use std::sync::Mutex;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
 use super::*;
@@ -21,15 +20,18 @@ enum Mood {
     Willing,
     Away,
     Silent,
+    /// It takes no more copies.
+    Full,
 }
 
 impl Copies {
-    fn play<T: Send + 'static>(&self, answer: T) -> StoreFuture<'_, T> {
+    fn play<T: Send + 'static>(&self, answer: T, writes: bool) -> StoreFuture<'_, T> {
         self.asked.fetch_add(1, Ordering::Relaxed);
         let mood = *self.mood.lock().unwrap();
         Box::pin(async move {
             match mood {
-                Mood::Willing => Ok(answer),
+                Mood::Full if writes => Err(StoreError::unavailable("full")),
+                Mood::Willing | Mood::Full => Ok(answer),
                 Mood::Away => Err(StoreError::unavailable("gone")),
                 Mood::Silent => std::future::pending().await,
             }
@@ -39,17 +41,24 @@ impl Copies {
 
 impl Near for Copies {
     fn get(&self, id: RecordId) -> StoreFuture<'_, Option<SettledCopy>> {
-        self.play(self.map.lock().unwrap().get(&id).cloned())
+        self.play(self.map.lock().unwrap().get(&id).cloned(), false)
     }
 
     fn put(&self, id: RecordId, copy: SettledCopy) -> StoreFuture<'_, ()> {
-        self.map.lock().unwrap().insert(id, copy);
-        self.play(())
+        let is_full = matches!(*self.mood.lock().unwrap(), Mood::Full);
+        if !is_full {
+            self.map.lock().unwrap().insert(id, copy);
+        }
+        self.play((), true)
+    }
+
+    fn watch(&self, _id: RecordId) -> Option<Watch> {
+        Some(Watch::new(tokio::sync::watch::Sender::new(crate::Told::default()).subscribe(), ()))
     }
 
     fn tell(&self, _id: RecordId) -> StoreFuture<'_, ()> {
         self.told.fetch_add(1, Ordering::Relaxed);
-        self.play(())
+        self.play((), true)
     }
 }
 
@@ -148,7 +157,7 @@ async fn without_its_near_store_it_is_the_truth() {
         }
         assert_eq!(setup.truth.asked(), 18);
         let asked = setup.tiered.near.asked.load(Ordering::Relaxed);
-        assert!(asked <= 4, "{mood:?}: asked {asked} times");
+        assert!(asked <= 6, "{mood:?}: asked {asked} times");
         let first = lease(&setup.tiered, &attempt("new", 1), &setup.policy).await;
         setup.tiered.settle(&first, completed("paid")).await.unwrap();
         // And it is used again when it is back.
@@ -160,6 +169,54 @@ async fn without_its_near_store_it_is_the_truth() {
         assert_eq!(setup.claim(&attempt("k", 31)).await, expected);
         assert_eq!(setup.truth.asked(), 0);
     }
+}
+
+/// A near store that takes no more copies still answers with those that it has. The story: puts that a full
+/// Redis refused opened the breaker for looking, too.
+#[tokio::test(start_paused = true)]
+async fn a_full_near_store_still_answers_with_what_it_has() {
+    let setup = setup();
+    let expected = setup.settle("kept").await;
+    setup.near(Mood::Full);
+    // Looks between would tell that it is there.
+    let mut leases = Vec::new();
+    for number in 0..20 {
+        let attempt = attempt(&format!("refused-{number}"), 1);
+        leases.push(lease(&setup.tiered, &attempt, &setup.policy).await);
+    }
+    for lease in &leases {
+        setup.tiered.settle(lease, completed("paid")).await.unwrap();
+    }
+    setup.copied().await;
+    setup.truth.asked();
+    assert_eq!(setup.claim(&attempt("kept", 2)).await, expected);
+    assert_eq!(setup.truth.asked(), 0);
+    // It is not asked for ever.
+    setup.tiered.near.asked.store(0, Ordering::Relaxed);
+    let held = lease(&setup.tiered, &attempt("last", 1), &setup.policy).await;
+    setup.tiered.settle(&held, completed("paid")).await.unwrap();
+    setup.copied().await;
+    assert_eq!(setup.tiered.near.asked.load(Ordering::Relaxed), 1, "more than a look");
+}
+
+/// It is said that copies are refused, and not with each.
+#[tokio::test(start_paused = true)]
+async fn refusals_are_told_once_a_minute() {
+    let complaints = Complaints::default();
+    assert!(complaints.is_due(Use::Telling));
+    assert!(!complaints.is_due(Use::Telling));
+    assert!(complaints.is_due(Use::Looking));
+    tokio::time::advance(COMPLAIN_EVERY).await;
+    assert!(complaints.is_due(Use::Telling));
+    assert!(!complaints.is_due(Use::Telling));
+}
+
+/// Nodes that have the truth alone tell nobody here.
+#[tokio::test]
+async fn its_watch_does_not_hear_all() {
+    let setup = setup();
+    let watch = setup.tiered.watch(attempt("k", 1).id()).expect("a watch");
+    assert!(!watch.hears_all());
 }
 
 /// Trap 16: a copy does not outlive its record, whatever the near store thinks of the time.

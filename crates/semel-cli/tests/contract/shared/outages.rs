@@ -108,6 +108,7 @@ fn while_the_server_is_frozen_the_breaker_is_open<S: Server>() {
 }
 
 /// Trap 14, for a fleet under load: all are told at once, but for the few who find out.
+#[expect(clippy::disallowed_methods, reason = "held against the time that all would have waited")]
 fn two_hundred_requests_in_an_outage_do_not_each_wait_for_the_server<S: Server>() {
     const REQUESTS: u32 = 200;
     const CLIENTS: u32 = 8;

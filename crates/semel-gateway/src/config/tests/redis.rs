@@ -36,6 +36,25 @@ fn payments_need_a_durable_store() {
     assert!(!with("require_durable = false\n[policy]\npreset = \"payments\""));
 }
 
+/// The story: `semel check` showed it as unset although it was on.
+#[test]
+fn what_payments_require_is_shown_with_its_reason() {
+    let row = |lines: &str| {
+        let shown = good(&format!("store = \"redis://h\"\n{lines}")).describe();
+        let row = shown.lines().find(|line| line.contains("require_durable"));
+        row.unwrap_or_default().split_whitespace().collect::<Vec<_>>().join(" ")
+    };
+    assert_eq!(row(""), "require_durable false default");
+    let payments = "[[route]]\nmatch = \"POST /charges\"\npreset = \"payments\"";
+    assert_eq!(row(payments), "require_durable true preset payments");
+    let without = row(&format!("require_durable = false\n{payments}"));
+    assert_eq!(without, "require_durable false file line 3");
+    // It takes effect at the next start, so a reload has to say so.
+    let (before, after) =
+        (good("store = \"redis://h\""), format!("store = \"redis://h\"\n{payments}"));
+    assert_eq!(before.needs_restart(&good(&after)), ["require_durable"]);
+}
+
 #[test]
 fn replicas_are_waited_for_on_redis_only() {
     let config = good("store = \"redis://h\"\nwait_replicas = 2");

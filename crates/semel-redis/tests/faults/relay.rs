@@ -1,0 +1,119 @@
+//! Something between us and a server that can be told to let nothing through.
+
+use std::io::{self, ErrorKind};
+use std::sync::Arc;
+
+use tokio::net::tcp::{OwnedReadHalf, OwnedWriteHalf};
+use tokio::net::{TcpListener, TcpStream};
+use tokio::sync::watch;
+
+/// Passes on what is said at its port, both ways. Ends with the test's runtime.
+pub(crate) struct Relay {
+    port: u16,
+    answers: watch::Sender<bool>,
+}
+
+/// On each connection: once this was said, answers are held back until it was said so often.
+#[derive(Clone, Copy)]
+pub(crate) struct Hold {
+    pub(crate) word: &'static str,
+    pub(crate) times: usize,
+}
+
+// === impl Relay ===
+
+impl Relay {
+    pub(crate) async fn to(port: u16, hold: Option<Hold>) -> Self {
+        let listener = TcpListener::bind(("127.0.0.1", 0)).await.expect("a port");
+        let own = listener.local_addr().expect("an address").port();
+        let answers = watch::Sender::new(true);
+        let open = answers.subscribe();
+        tokio::spawn(async move {
+            while let Ok((client, _)) = listener.accept().await {
+                let Ok(server) = TcpStream::connect(("127.0.0.1", port)).await else {
+                    continue;
+                };
+                pass(client, server, hold, open.clone());
+            }
+        });
+        Self { port: own, answers }
+    }
+
+    pub(crate) fn port(&self) -> u16 {
+        self.port
+    }
+
+    /// From now on connections are made, and nothing is answered; or it is again.
+    pub(crate) fn answers(&self, answers: bool) {
+        self.answers.send_replace(answers);
+    }
+}
+
+fn pass(client: TcpStream, server: TcpStream, hold: Option<Hold>, open: watch::Receiver<bool>) {
+    let ((from_client, to_client), (from_server, to_server)) =
+        (client.into_split(), server.into_split());
+    let said = Arc::new(watch::Sender::new(0));
+    tokio::spawn(questions(from_client, to_server, hold, said.clone()));
+    tokio::spawn(answers(from_server, to_client, hold, said.subscribe(), open));
+}
+
+async fn questions(
+    from: OwnedReadHalf,
+    to: OwnedWriteHalf,
+    hold: Option<Hold>,
+    said: Arc<watch::Sender<usize>>,
+) {
+    let (mut all, mut bytes) = (Vec::new(), [0; 4096]);
+    while let Ok(len @ 1..) = read(&from, &mut bytes).await {
+        if let Some(hold) = hold {
+            all.extend_from_slice(&bytes[..len]);
+            said.send_replace(String::from_utf8_lossy(&all).matches(hold.word).count());
+        }
+        if write(&to, &bytes[..len]).await.is_err() {
+            return;
+        }
+    }
+}
+
+async fn answers(
+    from: OwnedReadHalf,
+    to: OwnedWriteHalf,
+    hold: Option<Hold>,
+    mut said: watch::Receiver<usize>,
+    mut open: watch::Receiver<bool>,
+) {
+    let mut bytes = [0; 4096];
+    while let Ok(len @ 1..) = read(&from, &mut bytes).await {
+        if let Some(hold) = hold {
+            let is_enough = |said: &usize| *said == 0 || *said >= hold.times;
+            if said.wait_for(is_enough).await.is_err() {
+                return;
+            }
+        }
+        if open.wait_for(|open| *open).await.is_err() || write(&to, &bytes[..len]).await.is_err() {
+            return;
+        }
+    }
+}
+
+async fn read(from: &OwnedReadHalf, bytes: &mut [u8]) -> io::Result<usize> {
+    loop {
+        from.readable().await?;
+        match from.try_read(bytes) {
+            Err(error) if error.kind() == ErrorKind::WouldBlock => {}
+            read => return read,
+        }
+    }
+}
+
+async fn write(to: &OwnedWriteHalf, mut bytes: &[u8]) -> io::Result<()> {
+    while !bytes.is_empty() {
+        to.writable().await?;
+        match to.try_write(bytes) {
+            Ok(len) => bytes = &bytes[len..],
+            Err(error) if error.kind() == ErrorKind::WouldBlock => {}
+            Err(error) => return Err(error),
+        }
+    }
+    Ok(())
+}
