@@ -1,5 +1,7 @@
 use std::time::Duration;
 
+use crate::host::Host;
+
 /// Pauses between tries: each about twice as long as the one before, up to a cap, and random, so
 /// that many who failed together do not come again together.
 #[derive(Debug)]
@@ -18,10 +20,10 @@ impl Backoff {
     }
 
     /// The next pause: between half of what it would be and all of it.
-    pub(crate) fn pause(&mut self) -> Duration {
+    pub(crate) fn pause(&mut self, host: &dyn Host) -> Duration {
         let longest = self.next.min(self.cap);
         self.next = self.next.saturating_mul(2).min(self.cap);
-        jittered(longest / 2, longest)
+        host.between(longest / 2, longest)
     }
 
     /// Things went well: the next pause is a first one.
@@ -35,26 +37,21 @@ impl Backoff {
     }
 }
 
-/// A random duration between the two, both included.
-pub(crate) fn jittered(shortest: Duration, longest: Duration) -> Duration {
-    let nanos = |duration: Duration| u64::try_from(duration.as_nanos()).unwrap_or(u64::MAX);
-    Duration::from_nanos(rand::random_range(nanos(shortest)..=nanos(longest)))
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::host::TokioHost;
 
     #[test]
     fn pauses_grow_to_the_cap_and_vary() {
         let mut backoff = Backoff::new(Duration::from_millis(10), Duration::from_millis(80));
-        let pauses: Vec<_> = (0..50).map(|_| backoff.pause()).collect();
+        let pauses: Vec<_> = (0..50).map(|_| backoff.pause(&TokioHost)).collect();
         assert!(pauses[0] >= Duration::from_millis(5) && pauses[0] <= Duration::from_millis(10));
         assert!(pauses[3..].iter().all(|pause| {
             (Duration::from_millis(40)..=Duration::from_millis(80)).contains(pause)
         }));
         assert!(pauses[3..].windows(2).any(|pair| pair[0] != pair[1]));
         backoff.reset();
-        assert!(backoff.pause() <= Duration::from_millis(10));
+        assert!(backoff.pause(&TokioHost) <= Duration::from_millis(10));
     }
 }

@@ -76,7 +76,7 @@ impl Claimant {
             match self.claim_now().await {
                 Err(error) if self.doubt && error.is_passing() => {
                     tracing::debug!(record = %self.id().prefix(), %error, "claiming again");
-                    sleep(backoff.pause()).await;
+                    sleep(backoff.pause(&*self.shared.host)).await;
                 }
                 claimed => return claimed,
             }
@@ -114,7 +114,7 @@ impl Claimant {
         let began = Instant::now();
         let mut backoff = Backoff::new(Duration::from_millis(50), Duration::from_secs(5));
         while self.doubt && began.elapsed() < DOUBT_MAX.max(self.policy.lease()) {
-            sleep(backoff.pause()).await;
+            sleep(backoff.pause(&*self.shared.host)).await;
             // Looking first: a claim that never arrived must not be made now.
             match self.is_ours().await {
                 Ok(true) => {

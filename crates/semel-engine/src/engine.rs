@@ -4,18 +4,18 @@ use std::sync::Arc;
 use std::task::Poll;
 use std::time::Duration;
 
-use semel_core::{Attempt, Fingerprint, Outcome, Owner, Policy, RecordId};
+use semel_core::{Attempt, Fingerprint, Outcome, Policy, RecordId};
 use semel_store::{Store, StoreError, StoreFuture};
 use tokio::sync::oneshot;
 use tokio::time::{sleep, timeout};
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
-use tracing::Instrument as _;
 
 use crate::answer::Caller;
 use crate::claiming::Claimant;
 use crate::detached::Errand;
 use crate::execution;
+use crate::host::{Host, TokioHost};
 use crate::limits::Slots;
 use crate::registry::Registry;
 use crate::{Answer, EngineError, Execution, Limits};
@@ -45,6 +45,7 @@ pub(crate) struct Shared {
     pub(crate) executions: Slots,
     pub(crate) waiters: Slots,
     pub(crate) registry: Arc<Registry>,
+    pub(crate) host: Box<dyn Host>,
     /// Set when the shutdown begins.
     pub(crate) closing: CancellationToken,
     tasks: TaskTracker,
@@ -60,6 +61,11 @@ impl<S: Store> Engine<S> {
 
     /// An engine over `store`, with these limits.
     pub fn with_limits(store: S, limits: Limits) -> Self {
+        Self::with_host(store, limits, TokioHost)
+    }
+
+    /// An engine over `store`, with these limits, on a [host](Host) of the caller's.
+    pub fn with_host(store: S, limits: Limits, host: impl Host) -> Self {
         let store = Arc::new(store);
         let shared = Arc::new(Shared {
             store: store.clone(),
@@ -67,6 +73,7 @@ impl<S: Store> Engine<S> {
             executions: Slots::new(limits.executions_max),
             waiters: Slots::new(limits.waiters_max),
             registry: Arc::default(),
+            host: Box::new(host),
             closing: CancellationToken::new(),
             tasks: TaskTracker::new(),
         });
@@ -75,7 +82,7 @@ impl<S: Store> Engine<S> {
 
     /// One arrival of a request on the record `id`, with an owner of its own.
     pub fn attempt(&self, id: RecordId, fingerprint: Fingerprint) -> Attempt {
-        Attempt::new(id, fingerprint, Owner::from_u128(rand::random()))
+        Attempt::new(id, fingerprint, self.shared.host.owner())
     }
 
     /// Executes `work` unless the record of `attempt` says otherwise, and answers.
@@ -133,8 +140,7 @@ impl<S: Store> Engine<S> {
             token,
         };
         // Boxed: a task's future is moved several times while it is spawned, and this one is large.
-        let detached = Box::pin(errand.run(execution::pack(work)));
-        tokio::spawn(detached.in_current_span());
+        shared.host.spawn(Box::pin(errand.run(execution::pack(work))));
         answer.await.unwrap_or(Err(EngineError::Interrupted))
     }
 

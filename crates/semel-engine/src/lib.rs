@@ -49,6 +49,7 @@
 //! - `registry`: how an execution of this process wakes those who wait for it
 //! - `limits`: [`Limits`] of all this (I10)
 //! - `backoff`: how long to pause between two tries
+//! - `host`: what runs the tasks, and where chance comes from ([`Host`]), for simulators to replace
 //! - `answer`, `error`: what a caller gets
 
 mod answer;
@@ -58,6 +59,7 @@ mod detached;
 mod engine;
 mod error;
 mod execution;
+mod host;
 mod limits;
 mod registry;
 mod renewal;
@@ -68,4 +70,5 @@ pub use answer::{Answer, Stored};
 pub use engine::{Engine, ShutdownReport};
 pub use error::EngineError;
 pub use execution::Execution;
+pub use host::{Host, HostTask};
 pub use limits::Limits;

@@ -149,7 +149,7 @@ impl Tenure {
             // may be renewed as long as nobody replaced it.
             Err(error) => {
                 tracing::debug!(record = %record.prefix(), %error, "renewal failed");
-                self.due = Some(Instant::now() + self.backoff.pause());
+                self.due = Some(Instant::now() + self.backoff.pause(&*self.shared.host));
             }
         }
     }

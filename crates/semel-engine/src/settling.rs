@@ -98,7 +98,8 @@ pub(crate) async fn land(
             break;
         }
         // Boxed, being rare and large: see `Errand`.
-        Box::pin(tenure.keep_while(sleep(backoff.pause()))).await;
+        let pause = backoff.pause(&*tenure.shared().host);
+        Box::pin(tenure.keep_while(sleep(pause))).await;
         waited = began.elapsed();
     }
     Landed::GivenUp

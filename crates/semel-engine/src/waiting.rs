@@ -13,6 +13,7 @@ use crate::answer::Caller;
 use crate::backoff::Backoff;
 use crate::detached::Errand;
 use crate::engine::Shared;
+use crate::host::Host;
 use crate::registry::{Listener, News};
 use crate::renewal::Tenure;
 
@@ -23,6 +24,9 @@ const POLL_MAX: Duration = Duration::from_millis(80);
 /// The longest while news are to be heard: those of this process, which executes, or of the store. Polling
 /// is for the case that they get lost.
 const POLL_MAX_HEARING: Duration = Duration::from_secs(1);
+/// The longest while news of the store are to be heard, but not from everybody: a gateway that has only the
+/// truth of a tiered store tells nobody.
+const POLL_MAX_HEARING_SOME: Duration = Duration::from_millis(250);
 /// Those who wait for the same record take turns: the more they are, the longer each pauses, up to this.
 const POLL_RARELY: Duration = Duration::from_secs(5);
 /// By how much each pauses for each who waits for anything in this process: so all of them together poll
@@ -74,7 +78,7 @@ impl Errand {
         let watch = shared.store.watch(self.claimant.id());
         let mut ears = Ears { listener, watch };
         let mut polls = ears.polls(&shared);
-        let mut look_at = before(deadline, polls.pause());
+        let mut look_at = before(&*shared.host, deadline, polls.pause(&*shared.host));
         loop {
             // An attempt that may hold a lease unheard still counts as running.
             if !self.claimant.is_in_doubt() {
@@ -82,14 +86,16 @@ impl Errand {
             }
             match ears.pause(&shared, &mut self.caller, deadline, look_at).await {
                 Wake::Stop => return Ok(Claim::InFlight { until }),
+                // News may be late, and of a life that has expired. A record outlives its leases, so
+                // what expires before the lease that was seen is an earlier one.
                 Wake::News(News::Settled { fingerprint, settlement, expires })
-                    if fingerprint == self.claimant.fingerprint() =>
+                    if fingerprint == self.claimant.fingerprint() && until <= expires =>
                 {
                     return Ok(Claim::Replay { settlement, expires });
                 }
                 // Soon, but not all at once.
                 Wake::News(_) | Wake::Reason => {
-                    look_at = look_at.min(Instant::now() + ears.spread());
+                    look_at = look_at.min(Instant::now() + ears.spread(&*shared.host));
                     continue;
                 }
                 Wake::Poll => {}
@@ -105,7 +111,7 @@ impl Errand {
                 Err(error) => return Err(error),
             }
             polls.set_cap(ears.longest_pause(&shared));
-            look_at = before(deadline, polls.pause());
+            look_at = before(&*shared.host, deadline, polls.pause(&*shared.host));
         }
     }
 
@@ -132,10 +138,10 @@ impl Errand {
 }
 
 /// After a pause; but everybody looks once before the deadline, and not all of them at its end.
-fn before(deadline: Instant, pause: Duration) -> Instant {
+fn before(host: &dyn Host, deadline: Instant, pause: Duration) -> Instant {
     let now = Instant::now();
     let left = deadline.saturating_duration_since(now);
-    now + if pause < left { pause } else { crate::backoff::jittered(left / 2, left) }
+    now + if pause < left { pause } else { host.between(left / 2, left) }
 }
 
 /// What a holder answers whose lease another has taken: what a duplicate would be told, never its
@@ -172,7 +178,7 @@ pub(crate) async fn fenced_off(tenure: &Tenure, caller: &mut Caller) -> Option<A
             return Some(Answer::InFlight { until });
         }
         polls.set_cap(ears.longest_pause(shared));
-        let look_at = Instant::now() + polls.pause();
+        let look_at = Instant::now() + polls.pause(&*shared.host);
         if let Wake::Stop = ears.pause(shared, caller, deadline, look_at).await {
             return Some(Answer::InFlight { until });
         }
@@ -217,8 +223,13 @@ impl Ears {
     /// How rarely it is enough to look.
     fn longest_pause(&self, shared: &Shared) -> Duration {
         let executing_here = self.listener.company().0;
-        let is_heard = executing_here || self.watch.as_ref().is_some_and(Watch::is_listening);
-        self.turns(shared, if is_heard { POLL_MAX_HEARING } else { POLL_MAX })
+        let longest = match self.watch.as_ref().filter(|watch| watch.is_listening()) {
+            _ if executing_here => POLL_MAX_HEARING,
+            Some(watch) if watch.hears_all() => POLL_MAX_HEARING,
+            Some(_) => POLL_MAX_HEARING_SOME,
+            None => POLL_MAX,
+        };
+        self.turns(shared, longest)
     }
 
     /// The pause of each, if it is to be `alone` for one who waits alone.
@@ -231,10 +242,10 @@ impl Ears {
 
     /// A short random delay for those who were all woken at once and can be granted only one lease: the
     /// more they are, the further they spread.
-    fn spread(&self) -> Duration {
+    fn spread(&self, host: &dyn Host) -> Duration {
         let (_, waiters) = self.listener.company();
         let others = u64::try_from(waiters.saturating_sub(1)).unwrap_or(u64::MAX);
         let longest = Duration::from_millis(others).min(SPREAD_MAX);
-        crate::backoff::jittered(Duration::ZERO, longest)
+        host.between(Duration::ZERO, longest)
     }
 }

@@ -4,6 +4,7 @@
 mod detached;
 mod fencing;
 mod limits;
+mod lives;
 mod logs;
 mod outcomes;
 mod shutdown;

@@ -192,6 +192,29 @@ async fn a_waiter_whose_news_got_lost_learns_by_polling() {
     assert!(settled_at.elapsed() <= Duration::from_millis(1_001));
 }
 
+/// The story: before PostgreSQL, Redis is told nothing by gateways without it, and whoever listened there
+/// looked just once a second.
+#[tokio::test(start_paused = true)]
+async fn a_waiter_that_does_not_hear_all_looks_more_often() {
+    let memory = memory();
+    let ((first, _), (second, store)) = (engine_over(&memory), engine_over(&memory));
+    store.listen_to_some();
+    let effect = Effect::gated();
+    let executing = spawn_once(&first, &conflict(), effect.work(completed("first")));
+    effect.started().await;
+    let waiter = spawn_once(&second, &wait(PATIENT), never);
+    until("it waits", || second.waiting() == 1).await;
+    let before = store.calls(Verb::Claim);
+    sleep(Duration::from_secs(10)).await;
+    let polls = store.calls(Verb::Claim) - before;
+    assert!((40..=90).contains(&polls), "{polls} polls in ten seconds");
+    effect.finish();
+    executing.await.unwrap().unwrap();
+    let settled_at = Instant::now();
+    waiter.await.unwrap().unwrap();
+    assert!(settled_at.elapsed() <= Duration::from_millis(251));
+}
+
 #[tokio::test(start_paused = true)]
 async fn waiting_ends_and_leaves_the_execution_alone() {
     let (engine, _store) = engine();

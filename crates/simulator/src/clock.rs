@@ -1,0 +1,41 @@
+use std::sync::atomic::{AtomicI64, Ordering};
+use std::time::Duration;
+
+use semel_core::Timestamp;
+use semel_store::Clock;
+use tokio::time::Instant;
+
+/// What the store's clock shows when a run begins.
+const START: Timestamp = Timestamp::from_millis(1_000_000_000_000);
+
+/// The clock of the simulated store: it follows simulated time, and can be set forward and back.
+#[derive(Debug)]
+pub(crate) struct ServerTime {
+    since: Instant,
+    offset_ms: AtomicI64,
+}
+
+// === impl ServerTime ===
+
+impl ServerTime {
+    pub(crate) fn start() -> Self {
+        Self { since: Instant::now(), offset_ms: AtomicI64::new(0) }
+    }
+
+    /// How much simulated time has passed since the run began.
+    pub(crate) fn elapsed(&self) -> Duration {
+        self.since.elapsed()
+    }
+
+    pub(crate) fn jump(&self, by_ms: i64) {
+        self.offset_ms.fetch_add(by_ms, Ordering::Relaxed);
+    }
+}
+
+impl Clock for ServerTime {
+    fn now(&self) -> Timestamp {
+        let steady = START.plus(self.elapsed()).as_millis();
+        let offset = self.offset_ms.load(Ordering::Relaxed);
+        Timestamp::from_millis(steady.saturating_add_signed(offset))
+    }
+}

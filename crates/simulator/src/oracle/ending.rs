@@ -1,0 +1,59 @@
+//! What is left when everything has come to an end.
+
+use semel_core::Fingerprint;
+use semel_core::invariants::Invariant;
+
+use super::life::Stage;
+use super::{Moment, Oracle, Verdict, require};
+use crate::Rule;
+
+impl Oracle {
+    /// The keys that were used.
+    pub(crate) fn used_keys(&self) -> Vec<usize> {
+        (0..self.keys.len()).filter(|key| !self.keys[*key].lives.is_empty()).collect()
+    }
+
+    /// The request that a key is used for at this moment, if it is.
+    pub(crate) fn live_request(&self, moment: Moment, key: usize) -> Option<Fingerprint> {
+        let live = self.keys[key].lives.last().filter(|life| life.is_live(moment.now));
+        live.map(|life| life.fingerprint)
+    }
+
+    /// No lease is left with an attempt that was granted it unheard and executed nothing: it was handed back.
+    /// To be asked only where no claim comes late or twice, and so finds its attempt over.
+    pub(crate) fn no_orphans(&self, moment: Moment) -> Verdict {
+        for (number, key) in self.keys.iter().enumerate() {
+            let Some(life) = key.lives.last().filter(|life| life.is_live(moment.now)) else {
+                continue;
+            };
+            let holder = self.by_owner.get(&life.owner).map(|attempt| &self.attempts[*attempt]);
+            let is_idle = holder.is_some_and(|log| log.execution.is_none() && !log.is_cut);
+            let is_orphan = is_idle && matches!(life.stage, Stage::Leased { .. });
+            require(Rule::Live, Some(number), moment, !is_orphan, || {
+                format!("the lease of {} was never handed back", self.attempt_word(life.owner))
+            })?;
+        }
+        Ok(())
+    }
+
+    /// Every execution came to its end and what it wrote was answered, unless its node ended (I9).
+    pub(crate) fn ended(&self, moment: Moment) -> Verdict {
+        for (number, attempt) in self.attempts.iter().enumerate() {
+            let Some(execution) = attempt.execution.as_ref().filter(|_| !attempt.is_cut) else {
+                continue;
+            };
+            let key = Some(attempt.key);
+            require(Invariant::Detached, key, moment, execution.ended.is_some(), || {
+                format!("the execution of a{number} never ended")
+            })?;
+            // After the record's retention nothing is left to write to.
+            let ttl = self.keys[attempt.key].policy.ttl();
+            let is_over = moment.at.saturating_sub(execution.ended_at) >= ttl;
+            let is_right = execution.lease.is_none() || execution.is_concluded || is_over;
+            require(Invariant::Detached, key, moment, is_right, || {
+                format!("the outcome of a{number} was never written")
+            })?;
+        }
+        Ok(())
+    }
+}

@@ -1,0 +1,32 @@
+//! The oracle finds what was planted, and calls it by its name.
+
+use std::sync::atomic::AtomicU64;
+
+use semel_simulator::{Campaign, Mistake, Options};
+
+/// Within so many seeds.
+const SEEDS: u64 = 3_000;
+
+#[test]
+fn every_planted_mistake_is_found_by_name() {
+    for mistake in Mistake::ALL {
+        let options = Options { mistake: Some(mistake), ..Options::default() };
+        let campaign = Campaign { first: 1, seeds: SEEDS, threads: 1, options };
+        let report = campaign.run(&AtomicU64::new(0));
+        let run = report.broken.unwrap_or_else(|| panic!("{mistake:?} was not found"));
+        let violation = run.violation.as_ref().expect("it is broken");
+        println!("{mistake:?}: seed {}: {violation}", run.seed);
+        assert_eq!(violation.rule, mistake.breaks(), "{mistake:?}: {violation}");
+    }
+}
+
+#[test]
+fn a_complaint_has_all_that_is_needed_to_repeat_it() {
+    let options = Options { mistake: Some(Mistake::ReplyAltered), ..Options::default() };
+    let campaign = Campaign { first: 1, seeds: SEEDS, threads: 2, options };
+    let run = campaign.run(&AtomicU64::new(0)).broken.expect("it is found");
+    let complaint = run.complaint(options).expect("it is broken");
+    for part in [&format!("seed {}: I4 same-answer", run.seed), " for key k", "BROKEN", "--trace"] {
+        assert!(complaint.contains(part), "without {part:?}:\n{complaint}");
+    }
+}
