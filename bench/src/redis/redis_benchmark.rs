@@ -5,9 +5,16 @@ use std::process::Command;
 use anyhow::{Context as _, ensure};
 use semel_testserver::Redis;
 
+const LAYOUT: &str = include_str!("../../../crates/semel-redis/lua/layout.lua");
 const RECORD: &str = include_str!("../../../crates/semel-redis/lua/record.lua");
-const CLAIM: &str = include_str!("../../../crates/semel-redis/lua/claim.lua");
-const SETTLE: &str = include_str!("../../../crates/semel-redis/lua/settle.lua");
+const CLAIM: [&str; 2] = [
+    include_str!("../../../crates/semel-redis/lua/claim_usual.lua"),
+    include_str!("../../../crates/semel-redis/lua/claim.lua"),
+];
+const SETTLE: [&str; 2] = [
+    include_str!("../../../crates/semel-redis/lua/settle_usual.lua"),
+    include_str!("../../../crates/semel-redis/lua/settle.lua"),
+];
 
 const FINGERPRINT: &str = "0123456789abcdef0123456789abcdef";
 const OWNER: &str = "0123456789abcdef";
@@ -16,10 +23,9 @@ const FRESH: u64 = 1_000_000_000_000;
 /// And those that are leased: so many that few come twice.
 const LEASED: u64 = 300_000;
 const LEASE_ALL: &str = "
-local now = now_ms()
 local head = struct.pack(HEAD, VERSION, LEASED, 1, now, now + 86400000, now + 30000, ARGV[3], ARGV[2])
 for number = 0, tonumber(ARGV[4]) - 1 do
-  redis.call('SET', string.format('semel:%012d', number), head, 'PXAT', moment(now + 86400000))
+  redis.call('SET', string.format('semel:%012d', number), head, 'PXAT', now + 86400000)
 end";
 /// About what the server does in a second.
 const PER_SECOND: u64 = 30_000;
@@ -36,7 +42,9 @@ pub(crate) struct RedisBenchmark<'a> {
 
 impl<'a> RedisBenchmark<'a> {
     pub(crate) fn new(server: &'a Redis, clients: usize) -> anyhow::Result<Self> {
-        let load = |verb: &str| server.cli(&["SCRIPT", "LOAD", &format!("#!lua\n{RECORD}{verb}")]);
+        let load = |[usual, verb]: [&str; 2]| {
+            server.cli(&["SCRIPT", "LOAD", &format!("#!lua\n{LAYOUT}{usual}{RECORD}{verb}")])
+        };
         Ok(Self { server, clients, claim: load(CLAIM)?, settle: load(SETTLE)? })
     }
 
@@ -53,7 +61,7 @@ impl<'a> RedisBenchmark<'a> {
 
     /// Leases all keys that are settled next.
     fn lease(&self) -> anyhow::Result<()> {
-        let script = format!("{RECORD}{LEASE_ALL}");
+        let script = format!("{LAYOUT}{LEASE_ALL}");
         self.server.cli(&["EVAL", &script, "0", "0", FINGERPRINT, OWNER, &LEASED.to_string()])?;
         Ok(())
     }

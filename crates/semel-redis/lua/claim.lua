@@ -1,17 +1,7 @@
--- Asks for the right to execute.
---
--- ARGV: whether to confirm, fingerprint, owner, lease in ms, retention in ms,
---       on_abandoned (0 execute again, 1 fail, 2 hold)
--- Answers: 0 execute, with fence, until, expires
---          1 replay, with the record
---          2 in flight, with until
---          3 mismatch
---          4 unknown
+-- There is a record: by its state the claim is decided. ARGV and answers: see the usual case.
 
 local fingerprint, owner, on_abandoned = ARGV[2], ARGV[3], ARGV[6]
-local lease, ttl = tonumber(ARGV[4]), tonumber(ARGV[5])
-local now = now_ms()
-local seen = look(now)
+local seen = look()
 
 local function grant(record)
   record.state = LEASED
@@ -19,8 +9,7 @@ local function grant(record)
   record.until_ = math.max(now + lease, record.until_ or 0)
   -- A record outlives its lease, or a second one could be granted beside it (I1).
   record.expires = math.max(record.expires, record.until_)
-  write(record)
-  return { 0, record.fence, record.until_, record.expires }
+  return write(record)
 end
 
 if not seen then

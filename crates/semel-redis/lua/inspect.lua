@@ -3,7 +3,7 @@
 -- ARGV: whether to confirm
 -- Answers: 1 with all of it; 3 if there is none, or none that has not expired
 
-local seen = look(now_ms())
+local seen = look()
 if not seen then
   return { 3 }
 end

@@ -1,38 +1,9 @@
--- The record under KEYS[1]: how it lies there, and how it is read and written. Every script begins
--- with this.
---
--- A value is a head, and for a settled record what was settled:
---
---   1  version, 1
---   1  state: 0 leased, 1 held, 2 released, 3 completed, 4 failed, 5 abandoned (settled: 3 and above)
---   8  fence
---   8  created   } milliseconds since 1970, by this server's clock
---   8  expires   }
---   8  until     } when the latest lease runs out, or ran out
---   16 owner
---   32 fingerprint
---   2 + n, m     completed, failed: the id of what was made with its length, then the reply
---
--- Numbers are little-endian. Those of Lua are exact up to 2^53, and none of these gets there.
---
--- The key expires by itself, at `expires`. That only gives space back: whether a record has expired
--- is decided by the clock here, in every script (trap 16).
-
-local VERSION = 1
-local HEAD = '<BBI8I8I8I8c16c32'
-local HEAD_LEN = 82
-
-local LEASED, HELD, RELEASED, COMPLETED, ABANDONED = 0, 1, 2, 3, 5
-
--- The one clock of all nodes (trap 18). Asked once, so that a script lives in one moment.
-local function now_ms()
-  local time = redis.call('TIME')
-  return time[1] * 1000 + math.floor(time[2] / 1000)
-end
+-- How the record under KEYS[1] is read and written: for all that is not usual. A script makes its functions
+-- anew whenever it is called, so what is usual is done before, in the scripts named so.
 
 -- The head of the record, or nil if there is none, or none that has not expired. Not all of it:
 -- most who look need no reply, and it may be long.
-local function look(now)
+local function look()
   local head = redis.call('GETRANGE', KEYS[1], 0, HEAD_LEN - 1)
   if head == '' then
     return nil
@@ -67,6 +38,7 @@ local function write(record, outcome)
   local head = struct.pack(HEAD, VERSION, record.state, record.fence, record.created,
     record.expires, record.until_, record.owner, record.fingerprint)
   redis.call('SET', KEYS[1], head .. (outcome or ''), 'PXAT', moment(record.expires))
+  return head
 end
 
 -- Must replicas be waited for behind this script? Then it has to write something, or there is nothing

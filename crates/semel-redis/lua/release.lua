@@ -3,7 +3,7 @@
 -- ARGV: whether to confirm, fingerprint, owner, fence, state
 -- Answers: 0 done, now or by an earlier try; else a refusal
 
-local seen = look(now_ms())
+local seen = look()
 local refused = refusal(seen)
 if refused then
   return refused

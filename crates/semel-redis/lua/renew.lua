@@ -3,8 +3,7 @@
 -- ARGV: whether to confirm, fingerprint, owner, fence, lease in ms
 -- Answers: 0 done, with until, expires; else a refusal
 
-local now = now_ms()
-local seen = look(now)
+local seen = look()
 local refused = refusal(seen)
 if refused then
   return refused

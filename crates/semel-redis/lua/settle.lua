@@ -1,9 +1,6 @@
--- Records the outcome.
---
--- ARGV: whether to confirm, fingerprint, owner, fence, state, what is settled
--- Answers: 0 done, now or by an earlier try; else a refusal
+-- Anything but a lease as it was granted. ARGV and answers: see the usual case.
 
-local seen = look(now_ms())
+local seen = look()
 local refused = refusal(seen)
 if refused then
   return refused

@@ -2,7 +2,7 @@
 
 use bytes::Bytes;
 use redis::Value;
-use semel_core::{Attempt, Claim, Fence, Lease, Record, Refusal, Timestamp};
+use semel_core::{Attempt, Claim, Lease, Record, Refusal, State, Timestamp};
 use semel_store::Renewed;
 
 use crate::value::{self, Damage};
@@ -20,25 +20,25 @@ const ODD: Damage = Damage::Nonsense { what: "an answer that no script gives" };
 
 impl Answer {
     pub(crate) fn read(answer: Value) -> Result<Self, Damage> {
-        let Value::Array(mut rest) = answer else {
-            return Err(ODD);
-        };
-        if rest.is_empty() {
-            return Err(ODD);
+        match answer {
+            Value::Array(mut rest) if !rest.is_empty() => {
+                let verdict = number(&rest.remove(0)).ok_or(ODD)?;
+                Ok(Self { verdict, rest })
+            }
+            Value::BulkString(_) => Ok(Self { verdict: 0, rest: vec![answer] }),
+            verdict => Ok(Self { verdict: number(&verdict).ok_or(ODD)?, rest: Vec::new() }),
         }
-        let verdict = number(&rest.remove(0)).ok_or(ODD)?;
-        Ok(Self { verdict, rest })
     }
 
     pub(crate) fn claim(self, attempt: &Attempt) -> Result<Claim, Damage> {
         Ok(match self.verdict {
             0 => {
-                let [fence, until, expires] = self.numbers()?;
-                let fence = Fence::new(fence).ok_or(ODD)?;
-                let (until, expires) = (moment(until), moment(expires));
-                let (id, fingerprint, owner) =
-                    (attempt.id(), attempt.fingerprint(), attempt.owner());
-                Claim::Execute(Lease::new(id, fingerprint, fence, owner, until, expires))
+                let granted = value::decode(self.record()?)?;
+                let State::Leased { until } = granted.state else {
+                    return Err(ODD);
+                };
+                let Record { fingerprint, fence, owner, expires, .. } = granted;
+                Claim::Execute(Lease::new(attempt.id(), fingerprint, fence, owner, until, expires))
             }
             1 => {
                 let (settlement, expires) = value::settled(self.record()?)?;
@@ -104,6 +104,17 @@ impl Answer {
             Some(Value::BulkString(bytes)) => Ok(bytes.into()),
             _ => Err(ODD),
         }
+    }
+}
+
+/// Does an answer say what is recorded: a lease, an outcome, a write? Those who are told that another
+/// executes, or that they may not, can be told so in any case.
+pub(crate) fn rests_on_a_record(answer: &Value) -> bool {
+    match answer {
+        Value::Array(parts) => matches!(parts.first(), Some(Value::Int(0 | 1))),
+        Value::Int(verdict) => *verdict == 0,
+        Value::BulkString(_) => true,
+        _ => false,
     }
 }
 

@@ -52,13 +52,16 @@ pub(crate) enum Arg<'a> {
 /// write: being a replica, or out of memory, or unable to save.
 macro_rules! script {
     ($verb:literal) => {
-        script!($verb, "#!lua\n")
+        script!("#!lua\n", "record", $verb)
     };
-    ($verb:literal, $first:literal) => {
+    ($verb:literal, usual: $usual:literal) => {
+        script!("#!lua\n", $usual, "record", $verb)
+    };
+    ($first:literal, $($part:literal),+) => {
         Script::new(concat!(
             $first,
-            include_str!("../lua/record.lua"),
-            include_str!(concat!("../lua/", $verb, ".lua")),
+            include_str!("../lua/layout.lua"),
+            $(include_str!(concat!("../lua/", $part, ".lua")),)+
         ))
     };
 }
@@ -68,12 +71,12 @@ macro_rules! script {
 impl Scripts {
     fn new() -> Self {
         Self {
-            claim: script!("claim"),
+            claim: script!("claim", usual: "claim_usual"),
             renew: script!("renew"),
-            settle: script!("settle"),
+            settle: script!("settle", usual: "settle_usual"),
             release: script!("release"),
             // Also from a server whose memory is full, but never from a replica.
-            inspect: script!("inspect", "#!lua flags=allow-oom\n"),
+            inspect: script!("#!lua flags=allow-oom\n", "record", "inspect"),
             health: script!("health"),
             keep: script!("keep"),
             tell: script!("tell"),

@@ -9,6 +9,7 @@ use redis::Value;
 use tokio::sync::Semaphore;
 use tokio::time::{Instant, timeout_at};
 
+use crate::answer::rests_on_a_record;
 use crate::connection::{Connection, Dial};
 use crate::error::{Failure, OpenError};
 use crate::script::Call;
@@ -277,15 +278,6 @@ async fn confirmed(
         Ok(have) if have >= terms.replicas => Ok(answer),
         Ok(have) => Err(Failure::FewReplicas { have }),
         Err(error) => Err(Failure::Unconfirmed(error)),
-    }
-}
-
-/// Does an answer say what is recorded: a lease, an outcome, a write? Those who are told that another
-/// executes, or that they may not, can be told so in any case.
-fn rests_on_a_record(answer: &Value) -> bool {
-    match answer {
-        Value::Array(parts) => matches!(parts.first(), Some(Value::Int(0 | 1))),
-        _ => false,
     }
 }
 

@@ -1,4 +1,4 @@
-//! Records as bytes, as the scripts lay them down (`lua/record.lua`).
+//! Records as bytes, as the scripts lay them down (`lua/layout.lua`).
 
 use bytes::{Buf as _, BufMut as _, Bytes, BytesMut};
 use semel_core::{
@@ -130,7 +130,7 @@ mod tests {
     #[test]
     fn the_head_has_the_length_that_the_scripts_count_on() {
         assert_eq!(value(LEASED, &[]).len(), HEAD_LEN);
-        assert!(include_str!("../lua/record.lua").contains(&format!("HEAD_LEN = {HEAD_LEN}\n")));
+        assert!(include_str!("../lua/layout.lua").contains(&format!("HEAD_LEN = {HEAD_LEN}\n")));
     }
 
     #[test]
