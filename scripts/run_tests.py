@@ -111,10 +111,9 @@ def main():
     parser.add_argument("cargo", nargs="*", help="arguments for cargo test")
     options = parser.parse_args()
 
-    programs = build(options.cargo)
-    for wish in options.again:
-        programs += again(programs, wish)
-    programs.sort(key=Program.rank)
+    built = build(options.cargo)
+    repeated = [program for wish in options.again for program in again(built, wish)]
+    programs = sorted(built + repeated, key=Program.rank)
     lock, failed, totals = threading.Lock(), [], [0, 0, 0]
 
     def work(program):

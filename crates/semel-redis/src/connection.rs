@@ -217,7 +217,9 @@ impl Connection {
     /// Calls a script. A server that has forgotten it is told it again.
     pub(crate) async fn call(&self, call: &Call<'_>, asking: bool) -> Result<Value, Failure> {
         match self.send(call.by_hash(), asking).await {
-            Err(error) if is_unknown_script(&error) => self.send(call.by_text(), asking).await,
+            Err(error) if is_unknown_script(&error) => {
+                Box::pin(self.send(call.by_text(), asking)).await
+            }
             answer => answer,
         }
         .map_err(Failure::of)
@@ -233,9 +235,13 @@ impl Connection {
     }
 
     async fn send(&self, call: Cmd, asking: bool) -> Result<Value, RedisError> {
-        if !asking {
-            return self.ask(&call).await?.extract_error();
+        if asking {
+            return Box::pin(self.send_asking(call)).await;
         }
+        self.ask(&call).await?.extract_error()
+    }
+
+    async fn send_asking(&self, call: Cmd) -> Result<Value, RedisError> {
         let mut commands = redis::pipe();
         commands.cmd("ASKING").add_command(call);
         // One message: nobody gets in between.

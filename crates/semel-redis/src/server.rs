@@ -97,7 +97,7 @@ impl Server {
         terms: Terms,
     ) -> Result<Value, Failure> {
         match self.call_once(call, terms).await {
-            Err(Failure::Broken(first)) => match self.call_once(call, terms).await {
+            Err(Failure::Broken(first)) => match Box::pin(self.call_once(call, terms)).await {
                 Err(again) if !again.maybe_applied() => Err(Failure::Broken(first)),
                 answer => answer,
             },
@@ -109,7 +109,7 @@ impl Server {
         if terms.replicas == 0 {
             return self.call_shared(call, terms).await;
         }
-        self.call_alone(call, terms).await
+        Box::pin(self.call_alone(call, terms)).await
     }
 
     async fn call_shared(
@@ -118,7 +118,10 @@ impl Server {
         terms: Terms,
     ) -> Result<Value, Failure> {
         let own = self.own_lane();
-        let connection = self.in_time(terms, self.connected(own)).await?;
+        let connection = match self.lanes[own].open() {
+            Some(open) => open,
+            None => Box::pin(self.in_time(terms, self.connected(own))).await?,
+        };
         let asked = connection.call(call, terms.asking);
         let answer = timeout_at(terms.deadline, asked).await.unwrap_or(Err(Failure::Silent));
         if let Err(Failure::Broken(_) | Failure::Silent) = answer {

@@ -108,21 +108,36 @@ impl Topology {
         replicas: u32,
     ) -> Result<Value, Failed> {
         let slot = Slot::of(call.key);
-        let deadline = Instant::now() + self.options().verb_timeout;
-        let mut terms = Terms { deadline, replicas, asking: false };
-        let mut server = self.server_of(slot, deadline).await?;
+        let began = Instant::now();
+        let terms =
+            Terms { deadline: began + self.options().verb_timeout, replicas, asking: false };
+        let known = self.known().server_of(slot);
+        // What is rare is boxed: every verb would make room for it, and be moved about with it.
+        let server = match known {
+            Some(server) => server,
+            None => Box::pin(self.server_of(slot, terms.deadline)).await?,
+        };
+        match server.call(call, terms).await {
+            Ok(answer) => Ok(answer),
+            Err(failure) => Box::pin(self.call_again(call, terms, (server, failure, began))).await,
+        }
+    }
+
+    /// After a first failure.
+    async fn call_again(
+        self: &Arc<Self>,
+        call: &Call<'_>,
+        mut terms: Terms,
+        (mut server, mut failure, mut began): (Arc<Server>, Failure, Instant),
+    ) -> Result<Value, Failed> {
+        let (slot, deadline) = (Slot::of(call.key), terms.deadline);
         let mut failed: Option<Failed> = None;
-        for tried in 0..TRIES {
-            let began = Instant::now();
-            let failure = match server.call(call, terms).await {
-                Ok(answer) => return Ok(answer),
-                Err(failure) => failure,
-            };
+        for tried in 1..=TRIES {
             let redirected = self.redirected(&server, slot, &failure);
             terms.asking = redirected.as_ref().is_some_and(|(_, asking)| *asking);
             let next = match redirected {
                 Some((next, _)) => {
-                    sleep(REDIRECTED_PAUSE * tried).await;
+                    sleep(REDIRECTED_PAUSE * (tried - 1)).await;
                     Some(next)
                 }
                 None => self.elsewhere(&server, slot, &failure, (began, deadline)).await,
@@ -132,9 +147,14 @@ impl Topology {
                 failed = Some(Failed { failure, server: server.endpoint().to_string() });
             }
             match next {
-                Some(next) => server = next,
-                None => break,
+                Some(next) if tried < TRIES => server = next,
+                _ => break,
             }
+            began = Instant::now();
+            failure = match server.call(call, terms).await {
+                Ok(answer) => return Ok(answer),
+                Err(failure) => failure,
+            };
         }
         Err(failed.unwrap_or_else(|| self.nobody()))
     }
