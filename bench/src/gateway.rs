@@ -2,7 +2,7 @@
 
 mod added;
 mod cases;
-mod memory;
+pub(crate) mod memory;
 
 use std::path::PathBuf;
 

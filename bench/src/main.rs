@@ -4,10 +4,13 @@
 #![expect(clippy::cast_precision_loss, reason = "figures are printed with three digits")]
 
 mod embedded;
+mod field;
 mod figures;
 mod gateway;
+mod growth;
 mod http;
 mod postgres;
+mod probes;
 mod rawlog;
 mod redis;
 mod store_load;
@@ -26,6 +29,10 @@ struct Arguments {
 
 #[derive(Subcommand)]
 enum Command {
+    /// Semel against the field: one table, probes, and how cost grows; written to docs/benchmarks.md.
+    All(field::Arguments),
+    /// What Semel and its peers do with retries in difficult moments; a part of `all`.
+    Probes(field::Choice),
     /// The embedded store against a raw, group-committed append log on the same disk.
     Embedded(embedded::Arguments),
     /// The gateway against nginx as a plain reverse proxy, and what protection adds.
@@ -57,6 +64,8 @@ enum Command {
 
 fn main() -> anyhow::Result<()> {
     match Arguments::parse().command {
+        Command::All(arguments) => field::run(&arguments),
+        Command::Probes(choice) => field::probes(&choice),
         Command::Embedded(arguments) => embedded::run(&arguments),
         Command::Gateway(arguments) => gateway::run(&arguments),
         Command::Postgres(arguments) => postgres::run(&arguments),

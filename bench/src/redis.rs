@@ -65,7 +65,7 @@ pub(crate) fn run(arguments: &Arguments) -> anyhow::Result<()> {
 }
 
 /// How a server should be set that many rely on.
-fn everysec() -> RedisOptions {
+pub(crate) fn everysec() -> RedisOptions {
     Redis::options().setting("appendonly", "yes").setting("appendfsync", "everysec")
 }
 

@@ -16,11 +16,21 @@ pub(crate) struct Connection {
     reader: BufReader<TcpStream>,
 }
 
+/// A request with a key. What is not said is as the load generator has it.
+#[derive(Clone)]
+pub(crate) struct Post {
+    pub(crate) path: String,
+    pub(crate) key: String,
+    pub(crate) credentials: String,
+    pub(crate) cookie: Option<String>,
+    pub(crate) body: String,
+}
+
 pub(crate) struct Answer {
     pub(crate) status: u16,
-    /// All header lines, in lower case.
+    /// All header lines, their names in lower case.
     pub(crate) head: Vec<String>,
-    pub(crate) body: String,
+    pub(crate) body: Vec<u8>,
 }
 
 // === impl Connection ===
@@ -34,21 +44,25 @@ impl Connection {
     }
 
     pub(crate) fn get(&mut self, path: &str) -> anyhow::Result<Answer> {
-        self.send(&format!("GET {path} HTTP/1.1\r\nHost: bench\r\n\r\n"))
+        self.write(&format!("GET {path} HTTP/1.1\r\nHost: bench\r\n\r\n"))?;
+        self.read()
     }
 
-    /// The same request as the load generator's, with this key.
-    pub(crate) fn post(&mut self, key: &str) -> anyhow::Result<Answer> {
-        let (path, credentials, body) = (load::PATH, load::CREDENTIALS, load::body());
-        self.send(&format!(
-            "POST {path} HTTP/1.1\r\nHost: bench\r\nContent-Type: application/json\r\n\
-             Authorization: {credentials}\r\nIdempotency-Key: {key}\r\nContent-Length: {}\r\n\r\n{body}",
-            body.len()
-        ))
+    pub(crate) fn post(&mut self, post: &Post) -> anyhow::Result<Answer> {
+        self.send(post)?;
+        self.read()
     }
 
-    fn send(&mut self, request: &str) -> anyhow::Result<Answer> {
-        self.reader.get_mut().write_all(request.as_bytes())?;
+    /// Sends a request and does not wait for its answer.
+    pub(crate) fn send(&mut self, post: &Post) -> anyhow::Result<()> {
+        self.write(&post.text())
+    }
+
+    fn write(&mut self, request: &str) -> anyhow::Result<()> {
+        Ok(self.reader.get_mut().write_all(request.as_bytes())?)
+    }
+
+    fn read(&mut self) -> anyhow::Result<Answer> {
         let status = self.line()?;
         let status = status.split(' ').nth(1).and_then(|status| status.parse().ok());
         let status = status.context("not an answer")?;
@@ -56,17 +70,18 @@ impl Connection {
         let length = head.iter().find_map(|line| line.strip_prefix("content-length: "));
         let mut body = vec![0; length.context("no content-length")?.parse()?];
         self.reader.read_exact(&mut body)?;
-        Ok(Answer { status, head, body: String::from_utf8(body)? })
+        Ok(Answer { status, head, body })
     }
 
     fn head(&mut self) -> anyhow::Result<Vec<String>> {
         let mut head = Vec::new();
         loop {
-            let line = self.line()?.to_ascii_lowercase();
+            let line = self.line()?;
             if line.is_empty() {
                 return Ok(head);
             }
-            head.push(line);
+            let (name, value) = line.split_once(':').context("not a header")?;
+            head.push(format!("{}: {}", name.to_ascii_lowercase(), value.trim()));
             ensure!(head.len() < HEADS_MAX, "too many header lines");
         }
     }
@@ -78,10 +93,58 @@ impl Connection {
     }
 }
 
+// === impl Post ===
+
+impl Post {
+    pub(crate) fn new(path: &str, key: &str) -> Self {
+        Self {
+            path: path.to_owned(),
+            key: key.to_owned(),
+            credentials: load::CREDENTIALS.to_owned(),
+            cookie: None,
+            body: load::body(load::BODY_BYTES),
+        }
+    }
+
+    fn text(&self) -> String {
+        let Self { path, key, credentials, body, .. } = self;
+        let cookie = self.cookie.as_ref().map(|cookie| format!("Cookie: {cookie}\r\n"));
+        format!(
+            "POST {path} HTTP/1.1\r\nHost: bench\r\nContent-Type: application/json\r\n\
+             Authorization: {credentials}\r\nIdempotency-Key: {key}\r\n{}Content-Length: {}\r\n\r\n{body}",
+            cookie.unwrap_or_default(),
+            body.len()
+        )
+    }
+}
+
 // === impl Answer ===
 
 impl Answer {
-    pub(crate) fn is_replay(&self) -> bool {
-        self.head.iter().any(|line| line == "x-idempotency-replayed: true")
+    /// All values of a header, in order.
+    pub(crate) fn values<'a>(&'a self, name: &str) -> impl Iterator<Item = &'a str> {
+        let start = format!("{name}: ");
+        self.head.iter().filter_map(move |line| line.strip_prefix(&start))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_post_has_its_key_and_the_length_of_its_body() {
+        let mut post = Post::new("/v1/orders", "key-1");
+        post.cookie = Some("session=7".to_owned());
+        let text = post.text();
+        assert!(text.contains("\r\nIdempotency-Key: key-1\r\nCookie: session=7\r\n"), "{text}");
+        assert!(text.contains("Content-Length: 200\r\n\r\n{"), "{text}");
+    }
+
+    #[test]
+    fn repeated_headers_stay_apart() {
+        let head = ["link: a", "content-length: 0", "link: b"].map(str::to_owned).to_vec();
+        let answer = Answer { status: 201, head, body: Vec::new() };
+        assert_eq!(answer.values("link").collect::<Vec<_>>(), ["a", "b"]);
     }
 }

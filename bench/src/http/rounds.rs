@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 
 use anyhow::Context as _;
 
-use super::load::{Load, Wrk};
+use super::load::{BODY_BYTES, Load, Shot, Wrk};
 use super::stop;
 use super::subjects::{Kind, Subject};
 use super::tools::Tools;
@@ -47,7 +47,7 @@ impl Stage {
     /// Starts what these cases need, and settles the keys of those that replay.
     pub(crate) fn start(cases: &[Case], tools: &Tools, scratch: &Path) -> anyhow::Result<Self> {
         let upstream = Upstream::start(scratch)?;
-        let wrk = Wrk::new(tools.wrk.clone(), scratch)?;
+        let wrk = Wrk::new(tools.wrk.clone(), scratch);
         let mut stage = Self { subjects: Vec::new(), upstream, wrk, run: 0 };
         for case in cases {
             if stage.subject(case.subject).is_err() {
@@ -55,7 +55,7 @@ impl Stage {
                 stage.subjects.push(Subject::start(case.subject, tools, at, scratch)?);
             }
             if case.load == Load::Replay {
-                stage.subject(case.subject)?.settle()?;
+                stage.subject(case.subject)?.settle(BODY_BYTES)?;
             }
         }
         Ok(stage)
@@ -107,8 +107,9 @@ impl Stage {
         let seed = format!("key-{}-{}", std::process::id(), self.run);
         let subject = self.subject(case.subject)?;
         let (before, arrived) = (subject.cpu_time(), subject.executions()?);
-        let report = self.wrk.run(case.load, subject.address, connections, seconds, &seed)?;
-        self.wait_until_quiet();
+        let shot = Shot::new(case.load, subject.address, connections, seconds, &seed);
+        let report = self.wrk.run(&shot)?;
+        wait_until_quiet(|| self.subjects.iter().map(Subject::cpu_time).sum());
         let cpu = subject.cpu_time().saturating_sub(before);
         let arrived = subject.executions()? - arrived;
         let fault =
@@ -123,28 +124,12 @@ impl Stage {
         println!("{:<44} {}", case.what, sample.describe());
         Ok(Some(sample))
     }
-
-    /// What a store puts off must not fall on the next one in turn.
-    fn wait_until_quiet(&self) {
-        const LONGEST: Duration = Duration::from_secs(3);
-        const STEP: Duration = Duration::from_millis(100);
-        let spent = || self.subjects.iter().map(Subject::cpu_time).sum::<Duration>();
-        let (started, mut last) = (Instant::now(), spent());
-        while started.elapsed() < LONGEST {
-            thread::sleep(STEP);
-            let now = spent();
-            if now.saturating_sub(last) < STEP / 20 {
-                return;
-            }
-            last = now;
-        }
-    }
 }
 
 // === impl Sample ===
 
 impl Sample {
-    fn describe(&self) -> String {
+    pub(crate) fn describe(&self) -> String {
         let cpu = self.cpu.as_secs_f64() * 1e6;
         let (p50, p99) = (millis(self.p50), millis(self.p99));
         format!("{:>8.0}/s   p50 {p50:>7} p99 {p99:>8} cpu {cpu:>5.1}us", self.per_second)
@@ -162,7 +147,22 @@ impl Sample {
     }
 }
 
-fn heading(round: usize, rounds: usize) -> String {
+/// What a store puts off must not fall on the next one in turn. `spent` is the processor time of all.
+pub(crate) fn wait_until_quiet(spent: impl Fn() -> Duration) {
+    const LONGEST: Duration = Duration::from_secs(3);
+    const STEP: Duration = Duration::from_millis(100);
+    let (started, mut last) = (Instant::now(), spent());
+    while started.elapsed() < LONGEST {
+        thread::sleep(STEP);
+        let now = spent();
+        if now.saturating_sub(last) < STEP / 20 {
+            return;
+        }
+        last = now;
+    }
+}
+
+pub(crate) fn heading(round: usize, rounds: usize) -> String {
     match round {
         0 => "warming up, not counted".to_owned(),
         _ => format!("round {round} of {rounds}"),
@@ -171,8 +171,15 @@ fn heading(round: usize, rounds: usize) -> String {
 
 /// Replays must not reach the upstream, and everything else must, once: requests that are cut off
 /// when time is up may have come too, at most one for each connection.
-fn astray(load: Load, requests: u64, arrived: u64, connections: usize) -> Option<String> {
+pub(crate) fn astray(
+    load: Load,
+    requests: u64,
+    arrived: u64,
+    connections: usize,
+) -> Option<String> {
     let fine = match load {
+        // How often they arrive is what is asked.
+        Load::Duplicates => true,
         Load::Replay => arrived == 0,
         Load::Get | Load::First => (requests..=requests + connections as u64).contains(&arrived),
     };

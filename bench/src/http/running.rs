@@ -41,6 +41,13 @@ impl Running {
         self.child.id()
     }
 
+    /// Kills it (kill -9), and waits until it is gone.
+    pub(crate) fn kill(&mut self) -> anyhow::Result<()> {
+        self.child.kill()?;
+        self.child.wait()?;
+        Ok(())
+    }
+
     /// Waits for something that shows that it is up.
     pub(crate) fn wait_for<T>(
         &mut self,
@@ -76,6 +83,10 @@ impl Running {
 
 impl Drop for Running {
     fn drop(&mut self) {
+        // Its number may be another's by now.
+        if !matches!(self.child.try_wait(), Ok(None)) {
+            return;
+        }
         // Its children first become known: nginx that is killed leaves its workers behind.
         let tree = procfs::tree(self.child.id());
         let _ = kill_process(Pid::from_child(&self.child), Signal::TERM);

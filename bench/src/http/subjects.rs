@@ -10,19 +10,21 @@ use std::process::{Command, Stdio};
 use std::thread;
 use std::time::Duration;
 
-use anyhow::ensure;
+use anyhow::{Context as _, ensure};
 
-use super::load::SETTLED;
-use super::plain::Connection;
+use super::load;
+use super::plain::{Connection, Post};
 use super::procfs;
 use super::running::{Running, log_in};
 use super::tools::Tools;
 use super::upstream;
-pub(crate) use apps::Layer;
+pub(crate) use apps::{Layer, versions};
 
 /// Which subject. A port is that of a Redis.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Kind {
+    /// The upstream itself, with nothing before it.
+    Direct,
     /// nginx as a plain reverse proxy, with so many worker processes.
     Nginx(u8),
     /// A gateway that passes everything on.
@@ -43,7 +45,9 @@ pub(crate) enum Kind {
     Redis(u16),
     /// The same, with keys that were settled before.
     RedisReplays(u16),
-    /// An axum app of its own, with a layer around it that keeps records on Redis.
+    /// Protecting; records are on PostgreSQL.
+    Postgres,
+    /// An app of its own, with a layer around it that keeps records on Redis.
     App(Layer, u16),
 }
 
@@ -52,7 +56,8 @@ pub(crate) struct Subject {
     pub(crate) address: SocketAddr,
     /// Who knows how much was executed.
     executes: SocketAddr,
-    running: Running,
+    /// Nothing if it is the upstream, which is held elsewhere.
+    running: Option<Running>,
 }
 
 // === impl Kind ===
@@ -90,9 +95,24 @@ impl Subject {
     ) -> anyhow::Result<Self> {
         match kind {
             Kind::Nginx(workers) => nginx::start(workers, &tools.nginx, upstream, scratch),
-            Kind::App(layer, redis) => apps::start(layer, redis, scratch),
+            Kind::App(layer, redis) => Self::app(layer, redis, &kind.name(), scratch),
+            Kind::Direct => Ok(Self::direct(upstream)),
             _ => Self::gateway(kind, &kind.name(), &tools.semel, upstream, scratch),
         }
+    }
+
+    pub(crate) fn app(
+        layer: Layer,
+        redis: u16,
+        name: &str,
+        scratch: &Path,
+    ) -> anyhow::Result<Self> {
+        apps::start(layer, redis, name, scratch)
+    }
+
+    /// The upstream itself.
+    pub(crate) fn direct(upstream: SocketAddr) -> Self {
+        Self { kind: Kind::Direct, address: upstream, executes: upstream, running: None }
     }
 
     pub(crate) fn gateway(
@@ -102,9 +122,21 @@ impl Subject {
         upstream: SocketAddr,
         scratch: &Path,
     ) -> anyhow::Result<Self> {
+        let settings = kind.settings(&scratch.join(name));
+        Self::gateway_with(kind, name, &settings, program, upstream, scratch)
+    }
+
+    /// A gateway with these lines in its configuration, besides addresses.
+    pub(crate) fn gateway_with(
+        kind: Kind,
+        name: &str,
+        settings: &str,
+        program: &Path,
+        upstream: SocketAddr,
+        scratch: &Path,
+    ) -> anyhow::Result<Self> {
         let file = scratch.join(format!("{name}.toml"));
         let addresses = "listen = \"127.0.0.1:0\"\nadmin = \"127.0.0.1:0\"\n";
-        let settings = kind.settings(&scratch.join(name));
         fs::write(&file, format!("upstream = \"http://{upstream}\"\n{addresses}{settings}"))?;
         let mut command = Command::new(program);
         // It ends with the pipe: also if this process is killed and cannot end it.
@@ -119,11 +151,11 @@ impl Subject {
             let rest = said.split_once("semel gateway listening on http://")?.1;
             rest.split_once(" (admin ")?.0.parse().ok()
         })?;
-        Ok(Self { kind, address, executes: upstream, running })
+        Ok(Self { kind, address, executes: upstream, running: Some(running) })
     }
 
     pub(crate) fn cpu_time(&self) -> Duration {
-        procfs::cpu_time(self.running.id())
+        self.running.as_ref().map_or(Duration::ZERO, |running| procfs::cpu_time(running.id()))
     }
 
     /// How often something was executed so far.
@@ -132,29 +164,72 @@ impl Subject {
     }
 
     pub(crate) fn resident(&self) -> anyhow::Result<f64> {
-        procfs::resident(self.running.id())
+        procfs::resident(self.running.as_ref().context("it is the upstream")?.id())
     }
 
-    /// Settles the keys that are replayed later, on a few connections at once.
-    pub(crate) fn settle(&self) -> anyhow::Result<()> {
-        const CONNECTIONS: u32 = 8;
-        let settle = |first: u32| -> anyhow::Result<()> {
+    /// Kills the process (kill -9). What it executes by itself is forgotten with it.
+    pub(crate) fn kill(&mut self) -> anyhow::Result<()> {
+        self.running.as_mut().context("the upstream is not ours to kill")?.kill()
+    }
+
+    /// Is it the app itself that executes, and counts?
+    pub(crate) fn executes_by_itself(&self) -> bool {
+        self.executes == self.address
+    }
+
+    /// Opens so many sessions, if the subject works in sessions at all.
+    pub(crate) fn sessions(&self, many: usize) -> anyhow::Result<Vec<String>> {
+        let Kind::App(Layer::AxumIdempotent, _) = self.kind else {
+            return Ok(Vec::new());
+        };
+        let mut connection = Connection::open(self.address)?;
+        let mut open = || -> anyhow::Result<String> {
+            let answer = connection.post(&Post::new("/session", "none"))?;
+            let cookie = answer.values("set-cookie").next().context("no session was opened")?;
+            Ok(cookie.split(';').next().unwrap_or_default().to_owned())
+        };
+        (0..many).map(|_| open()).collect()
+    }
+
+    /// Settles the keys that are replayed later, with bodies of this size.
+    pub(crate) fn settle(&self, bytes: usize) -> anyhow::Result<()> {
+        self.settle_in(&[], bytes)
+    }
+
+    /// The same, each key in its session. On a few connections at once.
+    pub(crate) fn settle_in(&self, sessions: &[String], bytes: usize) -> anyhow::Result<()> {
+        const CONNECTIONS: usize = 8;
+        let request = |number: usize| {
+            let key = format!("{}{number}", load::settled_prefix(bytes));
+            let mut post = Post::new(&load::path(bytes), &key);
+            post.body = load::body(bytes);
+            post.cookie = (!sessions.is_empty()).then(|| sessions[number % sessions.len()].clone());
+            post
+        };
+        let settle = |first: usize| -> anyhow::Result<()> {
             let mut connection = Connection::open(self.address)?;
-            for key in (first..SETTLED).step_by(CONNECTIONS as usize) {
-                let answer = connection.post(&format!("settled-{key}"))?;
-                ensure!(answer.status == 201 && !answer.is_replay(), "key {key} was not executed");
+            for number in (first..load::settled(bytes)).step_by(CONNECTIONS) {
+                let answer = connection.post(&request(number))?;
+                ensure!(answer.status == 201, "key {number} was answered {}", answer.status);
             }
             Ok(())
         };
+        let before = self.executions()?;
         thread::scope(|scope| {
+            let settle = &settle;
             let settling: Vec<_> =
                 (0..CONNECTIONS).map(|first| scope.spawn(move || settle(first))).collect();
             settling.into_iter().try_for_each(|one| {
                 one.join().unwrap_or_else(|_| Err(anyhow::anyhow!("settling panicked")))
             })
         })?;
-        let again = Connection::open(self.address)?.post("settled-0")?;
-        ensure!(again.is_replay(), "a settled key is not replayed: {:?}", again.head);
+        let executed = self.executions()? - before;
+        ensure!(executed == load::settled(bytes) as u64, "not every key was executed: {executed}");
+        // Some answer first and write their records after that.
+        thread::sleep(Duration::from_millis(300));
+        let again = Connection::open(self.address)?.post(&request(0))?;
+        let replayed = again.status == 201 && self.executions()? == before + executed;
+        ensure!(replayed, "a settled key is not replayed: {} {:?}", again.status, again.head);
         Ok(())
     }
 }

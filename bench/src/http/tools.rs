@@ -46,7 +46,7 @@ fn missing(name: &str) -> String {
 }
 
 /// Administrators' programs are often not in the path of others.
-fn look_up(name: &str) -> Option<PathBuf> {
+pub(crate) fn look_up(name: &str) -> Option<PathBuf> {
     let path = std::env::var_os("PATH").unwrap_or_default();
     let places = std::env::split_paths(&path).chain(["/usr/sbin".into(), "/usr/local/sbin".into()]);
     places.map(|place| place.join(name)).find(|program| program.is_file())
@@ -85,7 +85,7 @@ fn build() -> anyhow::Result<PathBuf> {
 }
 
 /// The first line a program says.
-fn said(command: &mut Command) -> String {
+pub(crate) fn said(command: &mut Command) -> String {
     let Ok(output) = command.output() else {
         return "?".to_owned();
     };

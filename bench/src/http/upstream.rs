@@ -7,29 +7,36 @@ use std::net::SocketAddr;
 use std::path::Path;
 use std::process::{Command, Stdio};
 use std::rc::Rc;
+use std::sync::LazyLock;
 use std::thread;
+use std::time::Duration;
 
 use anyhow::Context as _;
 use bytes::Bytes;
 use http_body_util::{BodyExt as _, Full};
 use hyper::body::Incoming;
-use hyper::header::CONTENT_TYPE;
+use hyper::header::{CONTENT_TYPE, HeaderMap, HeaderValue, LINK, SET_COOKIE};
+use hyper::http::request::Parts;
 use hyper::server::conn::http1;
 use hyper::service::service_fn;
 use hyper::{Method, Request, Response, StatusCode};
 use hyper_util::rt::TokioIo;
 
 use super::plain::Connection;
+use super::procfs;
 use super::running::{Running, log_in};
 
 const BODY_BYTES: usize = 300;
+static REPLY: LazyLock<Bytes> = LazyLock::new(|| json(BODY_BYTES));
+/// How long `/v1/slow` takes.
+pub(crate) const SLOW: Duration = Duration::from_secs(1);
 /// Tells how many requests came, itself not counted.
 const COUNT: &str = "/count";
 const LISTENING: &str = "upstream listening on ";
 
 /// The upstream, as the bench sees it.
 pub(crate) struct Upstream {
-    _running: Running,
+    running: Running,
     pub(crate) address: SocketAddr,
 }
 
@@ -37,22 +44,30 @@ pub(crate) struct Upstream {
 
 impl Upstream {
     pub(crate) fn start(scratch: &Path) -> anyhow::Result<Self> {
+        Self::start_as("upstream", scratch)
+    }
+
+    /// One of several, with a name of its own.
+    pub(crate) fn start_as(name: &str, scratch: &Path) -> anyhow::Result<Self> {
         let mut command = Command::new(std::env::current_exe()?);
         // It ends with the pipe: also if this process is killed and cannot end it.
         command.arg("upstream").stdin(Stdio::piped());
-        let mut running =
-            Running::start("the upstream", log_in(scratch, "upstream"), &mut command)?;
+        let mut running = Running::start("the upstream", log_in(scratch, name), &mut command)?;
         let address = running.wait_for(|said| {
             said.lines().find_map(|line| line.strip_prefix(LISTENING)?.parse().ok())
         })?;
-        Ok(Self { _running: running, address })
+        Ok(Self { running, address })
+    }
+
+    pub(crate) fn cpu_time(&self) -> Duration {
+        procfs::cpu_time(self.running.id())
     }
 }
 
 /// How many requests came so far to the upstream, or app, at this address.
 pub(crate) fn count(at: SocketAddr) -> anyhow::Result<u64> {
     let answer = Connection::open(at)?.get(COUNT)?;
-    answer.body.parse().context("not a count")
+    std::str::from_utf8(&answer.body)?.parse().context("not a count")
 }
 
 /// The hidden command: serves until standard input ends.
@@ -89,22 +104,57 @@ async fn answer(
         return Ok(Response::new(Full::from(count.get().to_string())));
     }
     count.set(count.get() + 1);
-    let created = request.method() == Method::POST;
-    let _ = request.into_body().collect().await;
-    let mut response = Response::new(Full::from(body()));
-    if created {
+    let (parts, received) = request.into_parts();
+    let _ = received.collect().await;
+    let mut response = Response::new(Full::from(match bytes_asked(&parts) {
+        Some(bytes) => json(bytes),
+        None => REPLY.clone(),
+    }));
+    if parts.method == Method::POST {
         *response.status_mut() = StatusCode::CREATED;
     }
-    let json = hyper::header::HeaderValue::from_static("application/json");
-    response.headers_mut().insert(CONTENT_TYPE, json);
+    let headers = response.headers_mut();
+    headers.insert(CONTENT_TYPE, HeaderValue::from_static("application/json"));
+    match parts.uri.path() {
+        "/v1/slow" => tokio::time::sleep(SLOW).await,
+        "/v1/headers" => repeat(headers),
+        "/v1/bytes" => {
+            headers.insert(CONTENT_TYPE, HeaderValue::from_static("application/octet-stream"));
+            *response.body_mut() = (0..=u8::MAX).collect::<Bytes>().into();
+        }
+        _ => {}
+    }
     Ok(response)
 }
 
-fn body() -> Bytes {
-    static BODY: std::sync::LazyLock<Bytes> = std::sync::LazyLock::new(|| {
-        let (head, tail) = (r#"{"id":"ord_1","status":"created","note":""#, r#""}"#);
-        let note = "n".repeat(BODY_BYTES - head.len() - tail.len());
-        format!("{head}{note}{tail}").into()
-    });
-    BODY.clone()
+fn repeat(headers: &mut HeaderMap) {
+    for link in [r#"</v1/orders/1>; rel="self""#, r#"</v1/orders>; rel="up""#] {
+        headers.append(LINK, HeaderValue::from_static(link));
+    }
+    for cookie in ["a=1; Path=/", "b=2; Path=/"] {
+        headers.append(SET_COOKIE, HeaderValue::from_static(cookie));
+    }
+}
+
+/// `?bytes=N` asks for an answer of that size.
+fn bytes_asked(parts: &Parts) -> Option<usize> {
+    parts.uri.query()?.strip_prefix("bytes=")?.parse().ok()
+}
+
+fn json(bytes: usize) -> Bytes {
+    let (head, tail) = (r#"{"id":"ord_1","status":"created","note":""#, r#""}"#);
+    let note = "n".repeat(bytes.saturating_sub(head.len() + tail.len()));
+    format!("{head}{note}{tail}").into()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn answers_have_the_size_that_is_asked_for() {
+        assert_eq!(REPLY.len(), BODY_BYTES);
+        let request = Request::post("/v1/orders?bytes=1000").body(()).expect("a request");
+        assert_eq!(bytes_asked(&request.into_parts().0).map(json).map(|it| it.len()), Some(1_000));
+    }
 }

@@ -16,7 +16,7 @@ pub(super) fn start(
 ) -> anyhow::Result<Subject> {
     let kind = Kind::Nginx(workers);
     let directory = scratch.join(kind.name());
-    fs::create_dir(&directory)?;
+    fs::create_dir_all(&directory)?;
     let address = free_address()?;
     let file = directory.join("nginx.conf");
     fs::write(&file, settings(workers, address, upstream, &directory))?;
@@ -24,7 +24,7 @@ pub(super) fn start(
     command.arg("-p").arg(&directory).arg("-c").arg(&file).stdin(Stdio::null());
     let mut running = Running::start("nginx", log_in(scratch, &kind.name()), &mut command)?;
     running.wait_for(|_| TcpStream::connect(address).ok())?;
-    Ok(Subject { kind, address, executes: upstream, running })
+    Ok(Subject { kind, address, executes: upstream, running: Some(running) })
 }
 
 /// nginx must be told a port. Nobody else takes this one in the moment between.
