@@ -5,16 +5,16 @@ use std::process::Command;
 use anyhow::{Context as _, ensure};
 use semel_testserver::Redis;
 
-const LAYOUT: &str = include_str!("../../../crates/semel-redis/lua/layout.lua");
-const RECORD: &str = include_str!("../../../crates/semel-redis/lua/record.lua");
-const CLAIM: [&str; 2] = [
-    include_str!("../../../crates/semel-redis/lua/claim_usual.lua"),
-    include_str!("../../../crates/semel-redis/lua/claim.lua"),
-];
-const SETTLE: [&str; 2] = [
-    include_str!("../../../crates/semel-redis/lua/settle_usual.lua"),
-    include_str!("../../../crates/semel-redis/lua/settle.lua"),
-];
+macro_rules! lua {
+    ($($part:literal),+) => {
+        concat!($(include_str!(concat!("../../../crates/semel-redis/lua/", $part, ".lua"))),+)
+    };
+}
+
+/// As the store puts them together.
+const CLAIM: &str = lua!("layout", "clock", "claim_usual", "record", "claim");
+const SETTLE: &str = lua!("layout", "settle_usual", "clock", "record", "settle");
+const MOMENT: &str = lua!("layout", "clock");
 
 const FINGERPRINT: &str = "0123456789abcdef0123456789abcdef";
 const OWNER: &str = "0123456789abcdef";
@@ -25,7 +25,7 @@ const LEASED: u64 = 300_000;
 const LEASE_ALL: &str = "
 local head = struct.pack(HEAD, VERSION, LEASED, 1, now, now + 86400000, now + 30000, ARGV[3], ARGV[2])
 for number = 0, tonumber(ARGV[4]) - 1 do
-  redis.call('SET', string.format('semel:%012d', number), head, 'PXAT', now + 86400000)
+  redis.call('SET', string.format('semel:%012d', number), head, 'PXAT', now + 86399999)
 end";
 /// About what the server does in a second.
 const PER_SECOND: u64 = 30_000;
@@ -42,9 +42,7 @@ pub(crate) struct RedisBenchmark<'a> {
 
 impl<'a> RedisBenchmark<'a> {
     pub(crate) fn new(server: &'a Redis, clients: usize) -> anyhow::Result<Self> {
-        let load = |[usual, verb]: [&str; 2]| {
-            server.cli(&["SCRIPT", "LOAD", &format!("#!lua\n{LAYOUT}{usual}{RECORD}{verb}")])
-        };
+        let load = |script| server.cli(&["SCRIPT", "LOAD", &format!("#!lua\n{script}")]);
         Ok(Self { server, clients, claim: load(CLAIM)?, settle: load(SETTLE)? })
     }
 
@@ -61,7 +59,7 @@ impl<'a> RedisBenchmark<'a> {
 
     /// Leases all keys that are settled next.
     fn lease(&self) -> anyhow::Result<()> {
-        let script = format!("{LAYOUT}{LEASE_ALL}");
+        let script = format!("{MOMENT}{LEASE_ALL}");
         self.server.cli(&["EVAL", &script, "0", "0", FINGERPRINT, OWNER, &LEASED.to_string()])?;
         Ok(())
     }

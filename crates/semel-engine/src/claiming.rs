@@ -71,17 +71,33 @@ impl Claimant {
     /// knows its owner, so it meets itself and is granted, not refused (I3, trap 13). An error that
     /// surely had no effect is returned at once, so that an outage costs no time.
     pub(crate) async fn claim(&mut self) -> Result<Claim, StoreError> {
+        match self.claim_now().await {
+            Err(error) if self.is_worth_another_try(&error) => {}
+            claimed => return claimed,
+        }
+        // Boxed, being rare and large: see `Errand`.
+        Box::pin(self.claim_again()).await
+    }
+
+    async fn claim_again(&mut self) -> Result<Claim, StoreError> {
         let mut backoff = Backoff::new(Duration::from_millis(10), Duration::from_millis(100));
-        for _ in 1..CLAIM_TRIES {
+        for _ in 2..CLAIM_TRIES {
+            sleep(backoff.pause(&*self.shared.host)).await;
             match self.claim_now().await {
-                Err(error) if self.doubt && error.is_passing() => {
-                    tracing::debug!(record = %self.id().prefix(), %error, "claiming again");
-                    sleep(backoff.pause(&*self.shared.host)).await;
-                }
+                Err(error) if self.is_worth_another_try(&error) => {}
                 claimed => return claimed,
             }
         }
+        sleep(backoff.pause(&*self.shared.host)).await;
         self.claim_now().await
+    }
+
+    fn is_worth_another_try(&self, error: &StoreError) -> bool {
+        let is_worth_it = self.doubt && error.is_passing();
+        if is_worth_it {
+            tracing::debug!(record = %self.id().prefix(), %error, "claiming again");
+        }
+        is_worth_it
     }
 
     /// Sends the claim once.

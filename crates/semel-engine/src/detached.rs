@@ -48,17 +48,21 @@ impl Errand {
     }
 
     async fn attempt(&mut self, work: Work) -> Result<Answer, EngineError> {
-        let lease = match self.claim().await {
-            Ok(Claim::Execute(lease)) => lease,
+        // Nothing is awaited while the claim's answer is held, so that there need be no room for it.
+        let granted = match self.claim().await {
+            Ok(Claim::Execute(lease)) => Ok(Box::new(self.claimant.take_up(lease))),
             Ok(Claim::Replay { settlement, expires }) => {
                 return Ok(Answer::Replayed { settlement, expires });
             }
             Ok(Claim::InFlight { until }) => return Ok(Answer::InFlight { until }),
             Ok(Claim::Mismatch) => return Ok(Answer::Mismatch),
             Ok(Claim::Unknown) => return Ok(Answer::Unknown { reply: None }),
+            Err(error) => Err(error),
+        };
+        let mut tenure = match granted {
+            Ok(tenure) => tenure,
             Err(error) => return Box::pin(self.without_store(error, work)).await,
         };
-        let mut tenure = self.claimant.take_up(lease);
         let ended = tenure.keep_while(work(tenure.execution())).await;
         let outcome = outcome_of(self.claimant.id(), ended);
         Ok(conclude(&mut tenure, outcome, &mut self.caller).await)
@@ -74,18 +78,19 @@ impl Errand {
             }
             InFlight::Conflict | InFlight::Accepted => None,
         };
-        match (self.claimant.claim().await?, waits) {
+        let waiting = match (self.claimant.claim().await?, waits) {
             // It sits out whatever passes, so nobody who has waited executes without protection.
             (Claim::InFlight { until }, Some((listener, deadline))) => {
-                Box::pin(self.wait(listener, until, deadline)).await
+                Box::pin(self.wait(listener, until, deadline))
             }
             (claim, waits) => {
                 if waits.is_some() {
                     self.share(&claim);
                 }
-                Ok(claim)
+                return Ok(claim);
             }
-        }
+        };
+        waiting.await
     }
 
     /// The store could not be asked: the policy says whether the work executes all the same.

@@ -10,11 +10,12 @@ use tokio::sync::oneshot;
 use tokio::time::{sleep, timeout};
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
+use tokio_util::task::task_tracker::TaskTrackerToken;
 
 use crate::answer::Caller;
 use crate::claiming::Claimant;
 use crate::detached::Errand;
-use crate::execution;
+use crate::execution::{self, Work};
 use crate::host::{Host, TokioHost};
 use crate::limits::Slots;
 use crate::registry::Registry;
@@ -106,42 +107,19 @@ impl<S: Store> Engine<S> {
     ///
     /// Outside of a Tokio runtime with time enabled. A panic of the work is caught and means
     /// [`Outcome::Unknown`] with an empty reply.
-    pub async fn once<W, F>(
+    pub fn once<W, F>(
         &self,
         attempt: Attempt,
         policy: &Policy,
         work: W,
-    ) -> Result<Answer, EngineError>
+    ) -> impl Future<Output = Result<Answer, EngineError>> + Send + use<S, W, F>
     where
         W: FnOnce(Execution) -> F + Send + 'static,
         F: Future<Output = Outcome> + Send + 'static,
     {
-        let shared = &self.shared;
-        // In this order: whoever is not seen by `shutdown`, which first closes and then waits for
-        // tokens, sees it closing.
-        let token = shared.tasks.token();
-        if shared.closing.is_cancelled() {
-            return Err(EngineError::ShuttingDown);
-        }
-        if let Some(answer) = shared.store.recall(&attempt).and_then(Answer::recalled) {
-            answer.log(attempt.id());
-            return Ok(answer);
-        }
-        let max = shared.executions.max();
-        let slot = shared.executions.take().ok_or_else(|| {
-            tracing::warn!(record = %attempt.id().prefix(), max, "too many executions");
-            EngineError::TooManyExecutions { max }
-        })?;
-        let (sender, answer) = oneshot::channel();
-        let errand = Errand {
-            caller: Caller::new(attempt.id(), sender),
-            claimant: Claimant::new(shared.clone(), attempt, policy.clone()),
-            slot: Some(slot),
-            token,
-        };
-        // Boxed: a task's future is moved several times while it is spawned, and this one is large.
-        shared.host.spawn(Box::pin(errand.run(execution::pack(work))));
-        answer.await.unwrap_or(Err(EngineError::Interrupted))
+        // Boxed here already: it may be large, and the future would have room for it twice.
+        let work = execution::pack(work);
+        self.shared.clone().once(attempt, policy.clone(), work)
     }
 
     /// How many attempts are being claimed, executed or settled, in the background included.
@@ -200,6 +178,51 @@ impl<S> fmt::Debug for Engine<S> {
 // === impl Shared ===
 
 impl Shared {
+    async fn once(
+        self: Arc<Self>,
+        attempt: Attempt,
+        policy: Policy,
+        work: Work,
+    ) -> Result<Answer, EngineError> {
+        // In this order: whoever is not seen by `shutdown`, which first closes and then waits for
+        // tokens, sees it closing.
+        let token = self.tasks.token();
+        if self.closing.is_cancelled() {
+            return Err(EngineError::ShuttingDown);
+        }
+        if let Some(answer) = self.store.recall(&attempt).and_then(Answer::recalled) {
+            answer.log(attempt.id());
+            return Ok(answer);
+        }
+        let answer = self.send_off(attempt, policy, work, token)?;
+        answer.await.unwrap_or(Err(EngineError::Interrupted))
+    }
+
+    /// Starts an attempt in a task of its own.
+    fn send_off(
+        self: &Arc<Self>,
+        attempt: Attempt,
+        policy: Policy,
+        work: Work,
+        token: TaskTrackerToken,
+    ) -> Result<oneshot::Receiver<Result<Answer, EngineError>>, EngineError> {
+        let max = self.executions.max();
+        let slot = self.executions.take().ok_or_else(|| {
+            tracing::warn!(record = %attempt.id().prefix(), max, "too many executions");
+            EngineError::TooManyExecutions { max }
+        })?;
+        let (sender, answer) = oneshot::channel();
+        let errand = Errand {
+            caller: Caller::new(attempt.id(), sender),
+            claimant: Claimant::new(self.clone(), attempt, policy),
+            slot: Some(slot),
+            token,
+        };
+        // Boxed: a task's future is moved several times while it is spawned, and this one is large.
+        self.host.spawn(Box::pin(errand.run(work)));
+        Ok(answer)
+    }
+
     /// One call of a verb, which counts as timed out after `limit`: the engine never hangs with a
     /// store that does (trap 14).
     pub(crate) async fn within<T>(

@@ -1,3 +1,7 @@
+use std::pin::Pin;
+use std::task::{Context, Poll};
+
+use pin_project_lite::pin_project;
 use semel_core::{Fence, Outcome, RecordId, Reply, Timestamp};
 use tokio::task::{JoinError, JoinHandle};
 use tokio_util::sync::CancellationToken;
@@ -22,10 +26,37 @@ where
     F: Future<Output = Outcome> + Send + 'static,
 {
     Box::new(|execution| {
-        // The closure is called inside the task too, since it may panic as well.
         // Boxed, since it may be large and would be moved several times.
-        tokio::spawn(Box::pin(async move { work(execution).await }).in_current_span())
+        tokio::spawn(Box::pin(Start::Waiting { work: Some((work, execution)) }).in_current_span())
     })
+}
+
+pin_project! {
+    /// Work that starts at its first poll: the closure is called inside the task too, since it may block
+    /// or panic as well. There is room for the closure or for its future, as they are never there both.
+    #[project = StartProjection]
+    enum Start<W, F> {
+        Waiting { work: Option<(W, Execution)> },
+        Running { #[pin] future: F },
+    }
+}
+
+// === impl Start ===
+
+impl<W: FnOnce(Execution) -> F, F: Future> Future for Start<W, F> {
+    type Output = F::Output;
+
+    fn poll(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<F::Output> {
+        if let StartProjection::Waiting { work } = self.as_mut().project() {
+            let (work, execution) = work.take().expect("it is started once");
+            let future = work(execution);
+            self.set(Self::Running { future });
+        }
+        match self.project() {
+            StartProjection::Running { future } => future.poll(context),
+            StartProjection::Waiting { .. } => unreachable!("it was started"),
+        }
+    }
 }
 
 /// How the work ended. A panic may have struck before or after it took effect: nobody knows.

@@ -115,11 +115,15 @@ impl Tenure {
             return Event::RanOut;
         }
         sleep_until(due).await;
-        tokio::select! {
-            biased;
-            () = sleep_until(runs_out), if held => Event::RanOut,
-            event = self.renew() => event,
-        }
+        // Boxed, being rare and large: see `Errand`.
+        Box::pin(async {
+            tokio::select! {
+                biased;
+                () = sleep_until(runs_out), if held => Event::RanOut,
+                event = self.renew() => event,
+            }
+        })
+        .await
     }
 
     async fn renew(&self) -> Event {

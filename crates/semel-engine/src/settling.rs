@@ -68,41 +68,56 @@ pub(crate) async fn land(
     write: &Write,
     on_delay: impl FnOnce(&Tenure),
 ) -> Landed {
-    let (began, mut waited) = (Instant::now(), Duration::ZERO);
+    let began = Instant::now();
+    let limit = tenure.verb_timeout().min(tenure.shared().limits.settle_patience);
+    match write.send(tenure, limit).await {
+        Ok(landed) => return landed,
+        Err(error) => not_yet_written(tenure, 1, &error),
+    }
+    // Boxed, being rare and large: see `Errand`.
+    Box::pin(land_at_last(tenure, write, on_delay, began)).await
+}
+
+/// The same after a first try has failed.
+async fn land_at_last(
+    tenure: &mut Tenure,
+    write: &Write,
+    on_delay: impl FnOnce(&Tenure),
+    began: Instant,
+) -> Landed {
     let patience = tenure.shared().limits.settle_patience;
     let mut on_delay = Some(on_delay);
     let mut backoff = Backoff::new(Duration::from_millis(20), Duration::from_secs(5));
-    for tries in 1_u32.. {
-        let mut limit = tenure.verb_timeout();
-        if on_delay.is_some() {
-            limit = limit.min(patience.saturating_sub(waited));
-        }
-        // Only the write's own answer counts. A refused renewal does not: it is also what follows
-        // when an earlier try of this write had landed unheard.
-        let error = match write.send(tenure, limit).await {
-            Ok(landed) => {
-                if tries > 1 {
-                    tracing::info!(record = %tenure.lease().id().prefix(), tries, "written at last");
-                }
-                return landed;
-            }
-            Err(error) => error,
-        };
-        tracing::warn!(record = %tenure.lease().id().prefix(), tries, %error, "not yet written");
-        waited = began.elapsed();
-        let waited_enough = tries >= TRIES_BEFORE_ANSWER || waited >= patience;
+    for tries in 2_u32.. {
+        let waited = began.elapsed();
+        let waited_enough = tries > TRIES_BEFORE_ANSWER || waited >= patience;
         if let Some(on_delay) = on_delay.take_if(|_| waited_enough) {
             on_delay(tenure);
         }
         if waited >= tenure.policy().ttl() {
             break;
         }
-        // Boxed, being rare and large: see `Errand`.
         let pause = backoff.pause(&*tenure.shared().host);
-        Box::pin(tenure.keep_while(sleep(pause))).await;
-        waited = began.elapsed();
+        tenure.keep_while(sleep(pause)).await;
+        let mut limit = tenure.verb_timeout();
+        if on_delay.is_some() {
+            limit = limit.min(patience.saturating_sub(began.elapsed()));
+        }
+        // Only the write's own answer counts. A refused renewal does not: it is also what follows
+        // when an earlier try of this write had landed unheard.
+        match write.send(tenure, limit).await {
+            Ok(landed) => {
+                tracing::info!(record = %tenure.lease().id().prefix(), tries, "written at last");
+                return landed;
+            }
+            Err(error) => not_yet_written(tenure, tries, &error),
+        }
     }
     Landed::GivenUp
+}
+
+fn not_yet_written(tenure: &Tenure, tries: u32, error: &StoreError) {
+    tracing::warn!(record = %tenure.lease().id().prefix(), tries, %error, "not yet written");
 }
 
 /// What a holder answers whose write was refused (I4).

@@ -3,6 +3,6 @@
 -- does write, a key that is nobody's record: one that has that would have a claim, too.
 
 if confirm then
-  redis.call('SET', KEYS[1], '', 'PXAT', moment(now + 60000))
+  redis.call('SET', KEYS[1], '', 'PX', '60000')
 end
 return { 0, now }

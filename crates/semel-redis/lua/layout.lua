@@ -1,4 +1,4 @@
--- How the record under KEYS[1] lies there, and the clock. Every script begins with this.
+-- How the record under KEYS[1] lies there. Every script begins with this.
 --
 -- A value is a head, and for a settled record what was settled:
 --
@@ -14,16 +14,11 @@
 --
 -- Numbers are little-endian. Those of Lua are exact up to 2^53, and none of these gets there.
 --
--- The key expires by itself, at `expires`. That only gives space back: whether a record has expired
--- is decided by the clock here, in every script (trap 16).
+-- The key expires by itself, with its record: the server shows it up to the last millisecond before
+-- `expires`. Scripts that know what time it is decide that by themselves (trap 16).
 
 local VERSION = 1
 local HEAD = '<BBI8I8I8I8c16c32'
 local HEAD_LEN = 82
 
 local LEASED, HELD, RELEASED, COMPLETED, ABANDONED = 0, 1, 2, 3, 5
-
--- The one clock of all nodes (trap 18). Asked once, so that a script lives in one moment.
-local time = redis.call('TIME')
-local now = time[1] * 1000 + math.floor(time[2] / 1000)
-

@@ -29,15 +29,16 @@ local function whole()
   return redis.call('GET', KEYS[1])
 end
 
--- Lua would write a large number with an exponent.
-local function moment(ms)
-  return string.format('%.0f', ms)
+-- The last moment at which the server shows a record: one that expires now is gone. Lua would write a
+-- large number with an exponent.
+local function last_moment(record)
+  return string.format('%.0f', record.expires - 1)
 end
 
 local function write(record, outcome)
   local head = struct.pack(HEAD, VERSION, record.state, record.fence, record.created,
     record.expires, record.until_, record.owner, record.fingerprint)
-  redis.call('SET', KEYS[1], head .. (outcome or ''), 'PXAT', moment(record.expires))
+  redis.call('SET', KEYS[1], head .. (outcome or ''), 'PXAT', last_moment(record))
   return head
 end
 
@@ -47,7 +48,7 @@ local confirm = ARGV[1] == '1'
 
 local function touch(record)
   if confirm then
-    redis.call('PEXPIREAT', KEYS[1], moment(record.expires))
+    redis.call('PEXPIREAT', KEYS[1], last_moment(record))
   end
 end
 

@@ -1,31 +1,29 @@
 //! One connection to one server.
 
+mod hearing;
+
 use std::time::Duration;
 
-use redis::aio::MultiplexedConnection;
-use redis::{
-    AsyncConnectionConfig, Cmd, ErrorKind, Pipeline, ProtocolVersion, PushInfo,
-    RedisConnectionInfo, RedisError, ServerErrorKind, Value,
-};
+use redis::{Cmd, ErrorKind, Pipeline, RedisError, ServerErrorKind, Value};
 use rustix::net::sockopt;
 use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::net::{TcpStream, UnixStream};
-use tokio::sync::mpsc::UnboundedSender;
-use tokio::task::AbortHandle;
 use tokio::time::timeout;
 
 use crate::error::{Failure, OpenError};
 use crate::script::{Call, SCRIPTS};
 use crate::tls::Secure;
 use crate::url::{Endpoint, Login};
+use crate::wire::Wire;
+
+pub(crate) use hearing::Hearing;
 
 /// A connection that many share: what they send goes out together, and answers come back in order.
 ///
 /// It is closed when the last who uses it lets go of it.
 #[derive(Debug)]
 pub(crate) struct Connection {
-    wire: MultiplexedConnection,
-    driver: AbortHandle,
+    wire: Wire,
 }
 
 /// How a connection is made.
@@ -37,16 +35,11 @@ pub(crate) struct Dial {
     pub(crate) limit: Duration,
 }
 
-/// Where news go, if there are any to be heard.
-type Pushes = Option<UnboundedSender<PushInfo>>;
-
 /// Where the bytes go.
-trait Wire: AsyncRead + AsyncWrite + Unpin + Send + 'static {}
+trait Stream: AsyncRead + AsyncWrite + Unpin + Send {}
 
-impl<T: AsyncRead + AsyncWrite + Unpin + Send + 'static> Wire for T {}
+impl<T: AsyncRead + AsyncWrite + Unpin + Send> Stream for T {}
 
-/// How many verbs may wait to be sent on one connection before the next has to wait (I10).
-const QUEUE: usize = 1_024;
 const KEEPALIVE: Duration = Duration::from_secs(15);
 
 // === impl Dial ===
@@ -54,75 +47,30 @@ const KEEPALIVE: Duration = Duration::from_secs(15);
 impl Dial {
     /// Connects, and logs in.
     pub(crate) async fn connect(&self, to: &Endpoint) -> Result<Connection, OpenError> {
-        self.open(to, None).await
-    }
-
-    /// The same for a connection on which channels are listened to.
-    pub(crate) async fn connect_hearing(
-        &self,
-        to: &Endpoint,
-        pushes: UnboundedSender<PushInfo>,
-    ) -> Result<Connection, OpenError> {
-        self.open(to, Some(pushes)).await
-    }
-
-    async fn open(&self, to: &Endpoint, pushes: Pushes) -> Result<Connection, OpenError> {
         let connecting = async {
-            match to {
-                Endpoint::Tcp { host, port } => {
-                    let stream = TcpStream::connect((host.as_str(), *port)).await;
-                    let stream = stream.map_err(|error| OpenError::io(to, &error))?;
-                    prepare(&stream).map_err(|error| OpenError::io(to, &error))?;
-                    match &self.secure {
-                        None => self.greet(to, stream, pushes).await,
-                        Some(secure) => {
-                            self.greet(to, secure.wrap(host, stream).await?, pushes).await
-                        }
-                    }
-                }
-                Endpoint::Unix(path) => {
-                    let stream = UnixStream::connect(path).await;
-                    let stream = stream.map_err(|error| OpenError::io(to, &error))?;
-                    self.greet(to, stream, pushes).await
-                }
-            }
+            let connection = Connection { wire: Wire::new(self.reach(to).await?) };
+            self.log_in(to, &connection).await?;
+            Ok(connection)
         };
-        match timeout(self.limit, connecting).await {
-            Ok(connected) => connected,
-            Err(_) => Err(OpenError::silent(to, self.limit)),
-        }
+        in_time(to, self.limit, connecting).await
     }
 
-    async fn greet(
-        &self,
-        to: &Endpoint,
-        wire: impl Wire,
-        pushes: Pushes,
-    ) -> Result<Connection, OpenError> {
-        // News are not answers, and only the later protocol tells them apart. With the other we log in
-        // ourselves: the driver would call every refusal one of the password.
-        let hears = pushes.is_some();
-        let info = if hears {
-            self.info().set_protocol(ProtocolVersion::RESP3)
-        } else {
-            let nobody = RedisConnectionInfo::default().set_skip_set_lib_name();
-            nobody.set_protocol(ProtocolVersion::RESP2)
-        };
-        let mut config = AsyncConnectionConfig::new()
-            // Whoever asks has a limit of its own.
-            .set_response_timeout(None)
-            .set_connection_timeout(None)
-            .set_pipeline_buffer_size(QUEUE);
-        if let Some(pushes) = pushes {
-            config = config.set_push_sender(pushes);
+    async fn reach(&self, to: &Endpoint) -> Result<Box<dyn Stream>, OpenError> {
+        match to {
+            Endpoint::Tcp { host, port } => {
+                let stream = TcpStream::connect((host.as_str(), *port)).await;
+                let stream = stream.map_err(|error| OpenError::io(to, &error))?;
+                prepare(&stream).map_err(|error| OpenError::io(to, &error))?;
+                Ok(match &self.secure {
+                    None => Box::new(stream),
+                    Some(secure) => Box::new(secure.wrap(host, stream).await?),
+                })
+            }
+            Endpoint::Unix(path) => {
+                let stream = UnixStream::connect(path).await;
+                Ok(Box::new(stream.map_err(|error| OpenError::io(to, &error))?))
+            }
         }
-        let made = MultiplexedConnection::new_with_config(&info, wire, config).await;
-        let (wire, driver) = made.map_err(|error| OpenError::said(to, &error))?;
-        let connection = Connection { wire, driver: tokio::spawn(driver).abort_handle() };
-        if !hears {
-            self.log_in(to, &connection).await?;
-        }
-        Ok(connection)
     }
 
     async fn log_in(&self, to: &Endpoint, connection: &Connection) -> Result<(), OpenError> {
@@ -157,18 +105,16 @@ impl Dial {
         }
         Ok(())
     }
+}
 
-    fn info(&self) -> RedisConnectionInfo {
-        let mut info = RedisConnectionInfo::default()
-            .set_db(self.database)
-            .set_lib_name("semel", env!("CARGO_PKG_VERSION"));
-        if let Some(user) = &self.login.user {
-            info = info.set_username(user);
-        }
-        if let Some(password) = &self.login.password {
-            info = info.set_password(password);
-        }
-        info
+async fn in_time<T>(
+    to: &Endpoint,
+    limit: Duration,
+    connecting: impl Future<Output = Result<T, OpenError>>,
+) -> Result<T, OpenError> {
+    match timeout(limit, connecting).await {
+        Ok(connected) => connected,
+        Err(_) => Err(OpenError::silent(to, limit)),
     }
 }
 
@@ -193,17 +139,17 @@ fn prepare(stream: &TcpStream) -> std::io::Result<()> {
 
 impl Connection {
     pub(crate) fn is_open(&self) -> bool {
-        !self.driver.is_finished()
+        self.wire.is_open()
     }
 
     pub(crate) async fn ask(&self, command: &Cmd) -> Result<Value, RedisError> {
-        self.wire.clone().send_packed_command(command).await
+        self.wire.ask(|outbox| command.write_packed_command(outbox)).await
     }
 
     /// Asks several questions at once. Each answer may be an error.
     pub(crate) async fn ask_all(&self, commands: &Pipeline) -> Result<Vec<Value>, RedisError> {
-        let count = commands.len();
-        self.wire.clone().send_packed_commands(commands, 0, count).await
+        let write = |outbox: &mut Vec<u8>| outbox.extend(commands.get_packed_pipeline());
+        self.wire.ask_all(commands.len(), write).await
     }
 
     /// Loads the scripts.
@@ -216,13 +162,28 @@ impl Connection {
 
     /// Calls a script. A server that has forgotten it is told it again.
     pub(crate) async fn call(&self, call: &Call<'_>, asking: bool) -> Result<Value, Failure> {
-        match self.send(call.by_hash(), asking).await {
+        if asking {
+            return Box::pin(self.call_asking(call)).await.map_err(Failure::of);
+        }
+        let answer = self.wire.ask(|outbox| call.write_by_hash(outbox)).await;
+        match answer.and_then(Value::extract_error) {
             Err(error) if is_unknown_script(&error) => {
-                Box::pin(self.send(call.by_text(), asking)).await
+                let answer = Box::pin(self.wire.ask(|outbox| call.write_with_text(outbox))).await;
+                answer.and_then(Value::extract_error)
             }
             answer => answer,
         }
         .map_err(Failure::of)
+    }
+
+    /// The same for a key that is on its way here. One message: nobody gets in between.
+    async fn call_asking(&self, call: &Call<'_>) -> Result<Value, RedisError> {
+        let write = |outbox: &mut Vec<u8>| {
+            redis::cmd("ASKING").write_packed_command(outbox);
+            call.write_with_text(outbox);
+        };
+        let last = self.wire.ask_all(2, write).await?.pop();
+        last.unwrap_or(Value::Nil).extract_error()
     }
 
     /// How many replicas have all that was written before on this connection, or at least so many. Nobody
@@ -232,28 +193,6 @@ impl Connection {
         let mut wait = redis::cmd("WAIT");
         wait.arg(replicas).arg(millis);
         Ok(redis::from_redis_value(self.ask(&wait).await?.extract_error()?)?)
-    }
-
-    async fn send(&self, call: Cmd, asking: bool) -> Result<Value, RedisError> {
-        if asking {
-            return Box::pin(self.send_asking(call)).await;
-        }
-        self.ask(&call).await?.extract_error()
-    }
-
-    async fn send_asking(&self, call: Cmd) -> Result<Value, RedisError> {
-        let mut commands = redis::pipe();
-        commands.cmd("ASKING").add_command(call);
-        // One message: nobody gets in between.
-        let last = self.ask_all(&commands).await?.pop();
-        last.unwrap_or(Value::Nil).extract_error()
-    }
-}
-
-impl Drop for Connection {
-    fn drop(&mut self) {
-        // Nobody waits for an answer any more. A server that is silent would keep it open.
-        self.driver.abort();
     }
 }
 

@@ -40,6 +40,7 @@ mod tls;
 mod topology;
 mod url;
 mod value;
+mod wire;
 
 pub use error::OpenError;
 pub use findings::{Finding, Risk};

@@ -6,8 +6,10 @@
 
 use std::sync::LazyLock;
 
-use redis::{Cmd, Pipeline, Script as Hashed};
+use redis::{Pipeline, Script as Hashed};
 use semel_core::RecordId;
+
+use crate::wire::question;
 
 /// A script and its hash.
 #[derive(Debug)]
@@ -51,13 +53,10 @@ pub(crate) enum Arg<'a> {
 /// `#!lua` makes the server refuse a script that may write before its first line, if it could not
 /// write: being a replica, or out of memory, or unable to save.
 macro_rules! script {
-    ($verb:literal) => {
-        script!("#!lua\n", "record", $verb)
+    ($($part:literal),+) => {
+        script!(first: "#!lua\n"; $($part),+)
     };
-    ($verb:literal, usual: $usual:literal) => {
-        script!("#!lua\n", $usual, "record", $verb)
-    };
-    ($first:literal, $($part:literal),+) => {
+    (first: $first:literal; $($part:literal),+) => {
         Script::new(concat!(
             $first,
             include_str!("../lua/layout.lua"),
@@ -71,15 +70,15 @@ macro_rules! script {
 impl Scripts {
     fn new() -> Self {
         Self {
-            claim: script!("claim", usual: "claim_usual"),
-            renew: script!("renew"),
-            settle: script!("settle", usual: "settle_usual"),
-            release: script!("release"),
+            claim: script!("clock", "claim_usual", "record", "claim"),
+            renew: script!("clock", "record", "renew"),
+            settle: script!("settle_usual", "clock", "record", "settle"),
+            release: script!("clock", "record", "release"),
             // Also from a server whose memory is full, but never from a replica.
-            inspect: script!("#!lua flags=allow-oom\n", "record", "inspect"),
-            health: script!("health"),
-            keep: script!("keep"),
-            tell: script!("tell"),
+            inspect: script!(first: "#!lua flags=allow-oom\n"; "clock", "record", "inspect"),
+            health: script!("clock", "record", "health"),
+            keep: script!("clock", "record", "keep"),
+            tell: script!("clock", "record", "tell"),
         }
     }
 
@@ -106,25 +105,27 @@ impl Script {
 
 impl Call<'_> {
     /// The call by its hash.
-    pub(crate) fn by_hash(&self) -> Cmd {
-        self.command("EVALSHA", &self.script.hash)
+    pub(crate) fn write_by_hash(&self, outbox: &mut Vec<u8>) {
+        self.write(outbox, b"EVALSHA", self.script.hash.as_bytes());
     }
 
-    /// The call with its text, for a server that does not know it.
-    pub(crate) fn by_text(&self) -> Cmd {
-        self.command("EVAL", self.script.code)
+    /// The call with its text, for a server that may not know it.
+    pub(crate) fn write_with_text(&self, outbox: &mut Vec<u8>) {
+        self.write(outbox, b"EVAL", self.script.code.as_bytes());
     }
 
-    fn command(&self, name: &str, script: &str) -> Cmd {
-        let mut command = redis::cmd(name);
-        command.arg(script).arg(1).arg(self.key).arg(u8::from(self.confirm));
+    fn write(&self, outbox: &mut Vec<u8>, name: &[u8], script: &[u8]) {
+        let head = [name, script, b"1", self.key, if self.confirm { b"1" } else { b"0" }];
+        question::begin(outbox, head.len() + self.args.len());
+        for word in head {
+            question::word(outbox, word);
+        }
         for arg in self.args {
             match arg {
-                Arg::Bytes(bytes) => command.arg(bytes),
-                Arg::Number(number) => command.arg(number),
-            };
+                Arg::Bytes(bytes) => question::word(outbox, bytes),
+                Arg::Number(number) => question::number(outbox, *number),
+            }
         }
-        command
     }
 }
 

@@ -5,7 +5,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
-use redis::Value;
+use redis::{RedisError, Value};
 use tokio::sync::Semaphore;
 use tokio::time::{Instant, timeout_at};
 
@@ -96,11 +96,22 @@ impl Server {
         call: &Call<'_>,
         terms: Terms,
     ) -> Result<Value, Failure> {
+        let first = match self.call_once(call, terms).await {
+            Err(Failure::Broken(first)) => first,
+            answer => return answer,
+        };
+        // What is rare is boxed: every verb would make room for it, and be moved about with it.
+        Box::pin(self.call_again(call, terms, first)).await
+    }
+
+    async fn call_again(
+        self: &Arc<Self>,
+        call: &Call<'_>,
+        terms: Terms,
+        first: RedisError,
+    ) -> Result<Value, Failure> {
         match self.call_once(call, terms).await {
-            Err(Failure::Broken(first)) => match Box::pin(self.call_once(call, terms)).await {
-                Err(again) if !again.maybe_applied() => Err(Failure::Broken(first)),
-                answer => answer,
-            },
+            Err(again) if !again.maybe_applied() => Err(Failure::Broken(first)),
             answer => answer,
         }
     }

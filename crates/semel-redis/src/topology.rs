@@ -111,16 +111,15 @@ impl Topology {
         let began = Instant::now();
         let terms =
             Terms { deadline: began + self.options().verb_timeout, replicas, asking: false };
-        let known = self.known().server_of(slot);
-        // What is rare is boxed: every verb would make room for it, and be moved about with it.
-        let server = match known {
+        let server = match self.server_known(slot) {
             Some(server) => server,
             None => Box::pin(self.server_of(slot, terms.deadline)).await?,
         };
-        match server.call(call, terms).await {
-            Ok(answer) => Ok(answer),
-            Err(failure) => Box::pin(self.call_again(call, terms, (server, failure, began))).await,
-        }
+        let failure = match server.call(call, terms).await {
+            Ok(answer) => return Ok(answer),
+            Err(failure) => failure,
+        };
+        Box::pin(self.call_again(call, terms, (server, failure, began))).await
     }
 
     /// After a first failure.
@@ -286,6 +285,10 @@ impl Topology {
             (self.options().to_string(), "nobody has the key's hash slot".to_owned());
         let failure = Failure::Unasked(OpenError::Unreachable { server: server.clone(), what });
         Failed { failure, server }
+    }
+
+    fn server_known(&self, slot: Slot) -> Option<Arc<Server>> {
+        self.known().server_of(slot)
     }
 
     fn known(&self) -> Arc<Known> {

@@ -15,22 +15,20 @@ use ruts::store::moka::MokaStore;
 use ruts::{CookieOptions, Session, SessionLayer};
 use semel::Engine;
 use semel::http::{RoutePolicy, Routes, SemelLayer};
-use semel::store::{CacheLimits, Cached, Guard, Guarded, ServerClock};
+use semel::store::{Guard, Guarded};
 use tower_cookies::CookieManagerLayer;
 
 use crate::routes::orders;
 
 const DAY_SECONDS: u32 = 24 * 60 * 60;
 
-/// As the guide for the library has it: the store behind a guard, a cache around both, and the default
-/// policy.
+/// As the documentation of the crate has it: the store behind a guard, and the default policy. Without a
+/// cache, which the peers do not have either.
 pub async fn semel(redis: &str) -> Result<Router, Box<dyn Error>> {
     let verb_timeout = Duration::from_secs(2);
     let guard = Guard { deadline: verb_timeout + Duration::from_millis(500), ..Guard::default() };
     let store = semel::redis::Options::from_url(redis)?.verb_timeout(verb_timeout).open().await?;
-    let store = Arc::new(Guarded::new(store, guard));
-    let clock = ServerClock::follow(&store);
-    let engine = Engine::new(Cached::new(store, clock, CacheLimits::default()));
+    let engine = Engine::new(Guarded::new(store, guard));
     Ok(orders().layer(SemelLayer::new(engine, Routes::new(RoutePolicy::default()))))
 }
 

@@ -48,73 +48,78 @@ const BUFFERED_MAX: u64 = 256 << 20;
 
 impl Admission {
     /// Reads what a request says about itself, and its body.
-    pub(crate) async fn admit<B>(
+    pub(crate) fn admit<B>(
         &self,
         route: &Route,
         need: Need,
         key: Result<Option<Key>, KeyProblem>,
         request: Request<B>,
-    ) -> Result<Admitted<B>, Refused>
+    ) -> impl Future<Output = Result<Admitted<B>, Refused>> + Send
     where
         B: Body<Data = Bytes, Error: Into<BoxError>> + Send + 'static,
     {
         let policy = route.policy();
         let (parts, body) = request.into_parts();
-        let early = match &key {
-            Err(problem) => Err(Refused::key_invalid(problem)),
-            Ok(None) if !looks_into_body(policy) => Err(Refused::key_missing(policy)),
-            // Whether it needs an identity is known once its key is.
-            Ok(None) => Ok(None),
-            Ok(Some(_)) => scope(&parts, route).map(Some),
-        };
-        let scope_known = match early {
-            Ok(scope) => scope,
-            Err(refused) => return Err(refused.drain(route, &parts.headers, body).await),
-        };
-        let limit = policy.max_request_body;
-        let within = Some(policy.request_body_timeout);
-        let mut body = match read(body, limit, within, &self.room).await {
-            Reading::Whole(body) => body,
-            // It might have had a key further on, but it need not.
-            Reading::TooLarge(start, rest) if need == Need::Optional && key == Ok(None) => {
-                return Ok(Admitted::Pass(Request::from_parts(
-                    parts,
-                    RequestBody::partly(start, rest),
-                )));
+        async move {
+            let early = match &key {
+                Err(problem) => Err(Refused::key_invalid(problem)),
+                Ok(None) if !looks_into_body(policy) => Err(Refused::key_missing(policy)),
+                // Whether it needs an identity is known once its key is.
+                Ok(None) => Ok(None),
+                Ok(Some(_)) => scope(&parts, route).map(Some),
+            };
+            let scope_known = match early {
+                Ok(scope) => scope,
+                Err(refused) => {
+                    return Err(Box::pin(refused.drain(route, &parts.headers, body)).await);
+                }
+            };
+            let limit = policy.max_request_body;
+            let within = Some(policy.request_body_timeout);
+            let mut body = match read(body, limit, within, &self.room).await {
+                Reading::Whole(body) => body,
+                // It might have had a key further on, but it need not.
+                Reading::TooLarge(start, rest) if need == Need::Optional && key == Ok(None) => {
+                    return Ok(Admitted::Pass(Request::from_parts(
+                        parts,
+                        RequestBody::partly(start, rest),
+                    )));
+                }
+                Reading::TooLarge(..) => return Err(Refused::too_large(limit)),
+                Reading::Broken(_) => return Err(Refused::broken()),
+                Reading::Late => return Err(Refused::late()),
+                Reading::NoRoom(..) => return Err(Refused::no_room()),
+            };
+            let bytes = body.whole();
+            let in_headers = matches!(key, Ok(Some(_)));
+            let key = key.and_then(|key| {
+                key.map_or_else(|| key_in_body(bytes, policy), |key| Ok(Some(key)))
+            });
+            let key = match key {
+                Ok(Some(key)) => key,
+                Ok(None) if need == Need::Required => {
+                    return Err(Refused::key_missing(policy).drained());
+                }
+                Ok(None) => {
+                    return Ok(Admitted::Pass(Request::from_parts(parts, RequestBody::read(body))));
+                }
+                Err(problem) => return Err(Refused::key_invalid(&problem).drained()),
+            };
+            let scope = match scope_known {
+                Some(scope) => scope,
+                None => scope(&parts, route).map_err(Refused::drained)?,
+            };
+            let fingerprint = fingerprint_of(&parts, bytes, policy);
+            let id = RecordId::new(&self.namespace, &scope, &key);
+            let mut request = Request::from_parts(parts, RequestBody::read(body));
+            // The upstream gets the key in the usual place, wherever it came from.
+            if (!in_headers || !request.headers().contains_key(headers::IDEMPOTENCY_KEY))
+                && let Ok(value) = HeaderValue::try_from(key.to_header())
+            {
+                request.headers_mut().insert(headers::IDEMPOTENCY_KEY, value);
             }
-            Reading::TooLarge(..) => return Err(Refused::too_large(limit)),
-            Reading::Broken(_) => return Err(Refused::broken()),
-            Reading::Late => return Err(Refused::late()),
-            Reading::NoRoom(..) => return Err(Refused::no_room()),
-        };
-        let bytes = body.whole();
-        let in_headers = matches!(key, Ok(Some(_)));
-        let key =
-            key.and_then(|key| key.map_or_else(|| key_in_body(bytes, policy), |key| Ok(Some(key))));
-        let key = match key {
-            Ok(Some(key)) => key,
-            Ok(None) if need == Need::Required => {
-                return Err(Refused::key_missing(policy).drained());
-            }
-            Ok(None) => {
-                return Ok(Admitted::Pass(Request::from_parts(parts, RequestBody::read(body))));
-            }
-            Err(problem) => return Err(Refused::key_invalid(&problem).drained()),
-        };
-        let scope = match scope_known {
-            Some(scope) => scope,
-            None => scope(&parts, route).map_err(Refused::drained)?,
-        };
-        let fingerprint = fingerprint_of(&parts, bytes, policy);
-        let id = RecordId::new(&self.namespace, &scope, &key);
-        let mut request = Request::from_parts(parts, RequestBody::read(body));
-        // The upstream gets the key in the usual place, wherever it came from.
-        if (!in_headers || !request.headers().contains_key(headers::IDEMPOTENCY_KEY))
-            && let Ok(value) = HeaderValue::try_from(key.to_header())
-        {
-            request.headers_mut().insert(headers::IDEMPOTENCY_KEY, value);
+            Ok(Admitted::Ready(Ready { request, id, fingerprint }))
         }
-        Ok(Admitted::Ready(Ready { request, id, fingerprint }))
     }
 }
 

@@ -7,8 +7,7 @@ use bytes::Bytes;
 use http::header::HeaderValue;
 use http::{Request, Response};
 use http_body::Body;
-use semel_core::{Outcome, Reply};
-use semel_engine::Execution;
+use semel_core::{Fence, Outcome, Reply};
 use tokio::sync::oneshot;
 use tokio::time::Instant;
 use tower_service::Service;
@@ -44,28 +43,35 @@ where
 {
     /// Calls the inner service and says how it ended. The reply for the client goes aside: it need
     /// not be the stored one, which may be a mere tombstone.
-    pub(crate) async fn execute(self, execution: Execution) -> Outcome {
-        let Self { inner, mut request, route, room, report } = self;
-        if let Some(fence) = execution.fence() {
-            request
-                .headers_mut()
-                .insert(headers::IDEMPOTENCY_FENCE, HeaderValue::from(fence.get()));
+    pub(crate) fn execute(mut self, fence: Option<Fence>) -> impl Future<Output = Outcome> {
+        if let Some(fence) = fence {
+            let fence = HeaderValue::from(fence.get());
+            self.request.headers_mut().insert(headers::IDEMPOTENCY_FENCE, fence);
         }
-        let began = Instant::now();
-        let (outcome, response) = match ready(inner).await {
-            // It was not even asked.
-            Err(error) => (Outcome::FailedForNow(Reply::default()), Err(error)),
-            Ok(mut inner) => match inner.call(request).await {
-                Err(error) => (Outcome::Unknown(Reply::default()), Err(error)),
-                Ok(response) => {
-                    let (outcome, response) = keep(response, route.policy(), &room).await;
-                    (outcome, Ok(response))
+        // Not an `async fn`, nor taken apart before: a future has room for what it is given and for what is
+        // moved out of that.
+        async move {
+            let began = Instant::now();
+            let asked = match poll_fn(|context| self.inner.poll_ready(context)).await {
+                Ok(()) => self.inner.call(self.request),
+                // It was not even asked.
+                Err(error) => {
+                    let _ = self.report.send(Live { response: Err(error), took: began.elapsed() });
+                    return Outcome::FailedForNow(Reply::default());
                 }
-            },
-        };
-        // Nobody may be there to hear it.
-        let _ = report.send(Live { response, took: began.elapsed() });
-        outcome
+            };
+            let kept = match asked.await {
+                Ok(response) => keep(response, self.route.policy(), &self.room),
+                Err(error) => {
+                    let _ = self.report.send(Live { response: Err(error), took: began.elapsed() });
+                    return Outcome::Unknown(Reply::default());
+                }
+            };
+            let (outcome, response) = kept.await;
+            // Nobody may be there to hear it.
+            let _ = self.report.send(Live { response: Ok(response), took: began.elapsed() });
+            outcome
+        }
     }
 }
 

@@ -36,38 +36,40 @@ pub enum OutcomeKind {
 }
 
 /// Turns a response into an outcome, and into what the client of this attempt gets.
-pub(crate) async fn keep<R>(
+pub(crate) fn keep<'a, R>(
     response: Response<R>,
-    policy: &RoutePolicy,
-    room: &Arc<Room>,
-) -> (Outcome, Response<ResponseBody<R>>)
+    policy: &'a RoutePolicy,
+    room: &'a Arc<Room>,
+) -> impl Future<Output = (Outcome, Response<ResponseBody<R>>)> + Send + use<'a, R>
 where
     R: Body<Data = Bytes, Error: Into<BoxError>> + Send + 'static,
 {
     let (mut parts, body) = response.into_parts();
     let kind = judge(&mut parts, policy);
-    if !kind.is_kept() {
-        return (kind.with(Reply::default()), passed(parts, body));
-    }
-    match read(body, policy.max_reply_body, None, room).await {
-        Reading::Whole(mut read) => {
-            let body = StoredBody::Kept(read.whole().clone());
-            let reply = stored(&parts, &body, read.trailers(), policy);
-            (kind.with(reply), Response::from_parts(parts, ResponseBody::read(read)))
+    async move {
+        if !kind.is_kept() {
+            return (kind.with(Reply::default()), passed(parts, body));
         }
-        // Done, but too large to keep: never executed again (trap 6).
-        Reading::TooLarge(read, rest) | Reading::NoRoom(read, rest) => {
-            let reply = stored(&parts, &StoredBody::Omitted, None, policy);
-            (kind.with(reply), Response::from_parts(parts, ResponseBody::partly(read, rest)))
-        }
-        Reading::Broken(error) => {
-            tracing::debug!(%error, "the reply broke off");
-            let detail = "the upstream broke off in the middle of its reply";
-            broken_off(Code::UpstreamUnreachable, detail)
-        }
-        Reading::Late => {
-            let detail = "the upstream took too long in the middle of its reply";
-            broken_off(Code::UpstreamTimeout, detail)
+        match read(body, policy.max_reply_body, None, room).await {
+            Reading::Whole(mut read) => {
+                let body = StoredBody::Kept(read.whole().clone());
+                let reply = stored(&parts, &body, read.trailers(), policy);
+                (kind.with(reply), Response::from_parts(parts, ResponseBody::read(read)))
+            }
+            // Done, but too large to keep: never executed again (trap 6).
+            Reading::TooLarge(read, rest) | Reading::NoRoom(read, rest) => {
+                let reply = stored(&parts, &StoredBody::Omitted, None, policy);
+                (kind.with(reply), Response::from_parts(parts, ResponseBody::partly(read, rest)))
+            }
+            Reading::Broken(error) => {
+                tracing::debug!(%error, "the reply broke off");
+                let detail = "the upstream broke off in the middle of its reply";
+                broken_off(Code::UpstreamUnreachable, detail)
+            }
+            Reading::Late => {
+                let detail = "the upstream took too long in the middle of its reply";
+                broken_off(Code::UpstreamTimeout, detail)
+            }
         }
     }
 }

@@ -4,9 +4,9 @@ use std::borrow::Cow;
 use std::sync::Arc;
 
 use bytes::Bytes;
-use http::{Request, Response};
+use http::{Request, Response, Version};
 use http_body::Body;
-use semel_engine::EngineError;
+use semel_engine::{EngineError, Execution};
 use semel_store::Store;
 use tokio::sync::oneshot;
 use tokio::time::Instant;
@@ -16,9 +16,11 @@ use super::admit::{Admitted, Ready};
 use super::answer::Answered;
 use super::arrival::Arrival;
 use super::execute::{Job, call};
+use super::future::Boxed;
 use super::{BoxError, RequestBody, ResponseBody, Shared};
 use crate::observe::Decided;
 use crate::problem::{Code, Problem};
+use crate::routes::Route;
 
 /// Takes the request to the engine, and its answer to the client.
 pub(crate) async fn protect<S, I, B, R>(
@@ -36,13 +38,35 @@ where
 {
     let Arrival { route, need, key, request } = arrival;
     let version = request.version();
-    let ready = match shared.admission.admit(&route, need, key, request).await {
-        Ok(Admitted::Ready(ready)) => ready,
+    // The parts of its way are boxed one by one: no two of them need room at once.
+    let admitted = Box::pin(shared.admission.admit(&route, need, key, request)).await;
+    let next: Boxed<R, I::Error> = match admitted {
+        Ok(Admitted::Ready(ready)) => Box::pin(answer(shared, inner, route, version, ready)),
         Ok(Admitted::Pass(request)) => {
-            return Ok(call(inner, request).await?.map(ResponseBody::passed));
+            Box::pin(async { Ok(call(inner, request).await?.map(ResponseBody::passed)) })
         }
         Err(refused) => return Ok(refused.answer(&route, version)),
     };
+    next.await
+}
+
+/// Takes a request that is ready to the engine. Not an `async fn`: its future would have room for the
+/// request twice.
+fn answer<S, I, B, R>(
+    shared: Arc<Shared<S>>,
+    inner: I,
+    route: Arc<Route>,
+    version: Version,
+    ready: Ready<B>,
+) -> impl Future<Output = Result<Response<ResponseBody<R>>, I::Error>> + Send
+where
+    S: Store,
+    I: Service<Request<RequestBody<B>>, Response = Response<R>> + Clone + Send + 'static,
+    I::Error: Send + 'static,
+    I::Future: Send + 'static,
+    B: Body<Data = Bytes, Error: Into<BoxError>> + Send + 'static,
+    R: Body<Data = Bytes, Error: Into<BoxError>> + Send + 'static,
+{
     // What the client took to send its body is not ours.
     let began = Instant::now();
     let Ready { request, id, fingerprint } = ready;
@@ -50,10 +74,12 @@ where
     let (report, live) = oneshot::channel();
     let room = shared.admission.room.clone();
     let job = Job { inner, request, route: route.clone(), room, report };
-    let policy = &route.policy().core;
-    let answer = shared.engine.once(attempt, policy, |execution| job.execute(execution)).await;
-    let room = &shared.admission.room;
-    Answered { route: &route, id, began, version, room }.response(answer, live)
+    let work = move |execution: Execution| job.execute(execution.fence());
+    let answering = shared.engine.once(attempt, &route.policy().core, work);
+    async move {
+        let (answer, room) = (answering.await, &shared.admission.room);
+        Answered { route: &route, id, began, version, room }.response(answer, live)
+    }
 }
 
 /// What the engine could not do, as a problem.

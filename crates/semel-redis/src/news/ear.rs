@@ -9,7 +9,7 @@ use tokio::sync::mpsc::{UnboundedReceiver, unbounded_channel};
 use tokio::time::{sleep, timeout};
 
 use super::{Key, News};
-use crate::connection::{Connection, Dial};
+use crate::connection::{Dial, Hearing};
 use crate::url::Endpoint;
 
 /// What an ear is asked to do.
@@ -87,7 +87,7 @@ impl Ask {
 impl Ear {
     async fn hear(
         &mut self,
-        connection: &Connection,
+        connection: &Hearing,
         mut pushes: UnboundedReceiver<PushInfo>,
         asks: &mut UnboundedReceiver<Ask>,
     ) -> Broken {
@@ -154,7 +154,7 @@ impl Ear {
     }
 
     /// Asks the server for all of them in one message.
-    async fn ask(&mut self, connection: &Connection, together: &[Ask]) -> Result<(), Broken> {
+    async fn ask(&mut self, connection: &Hearing, together: &[Ask]) -> Result<(), Broken> {
         if together.is_empty() {
             return Ok(());
         }
@@ -197,7 +197,7 @@ impl Ear {
     }
 
     /// Is the server still there? Whatever it says to that, it is.
-    async fn ping(&self, connection: &Connection) -> Result<(), Broken> {
+    async fn ping(&self, connection: &Hearing) -> Result<(), Broken> {
         let asked = timeout(self.limit, connection.ask(&redis::cmd("PING"))).await;
         match asked.map_err(|_| Broken)? {
             // Said unasked.

@@ -1,0 +1,172 @@
+//! The one who sends, and hands out answers.
+
+use std::collections::VecDeque;
+use std::io;
+use std::pin::Pin;
+use std::sync::Arc;
+use std::task::{Context, Poll, ready};
+
+use redis::{RedisError, Value};
+use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
+
+use super::message::read_message;
+use super::{Asker, Shared, closed};
+
+/// Sends and receives on one stream.
+pub(super) struct Driver<S> {
+    shared: Arc<Shared>,
+    stream: S,
+    /// What is being sent, and how much of it was.
+    sending: Vec<u8>,
+    sent: usize,
+    is_flushed: bool,
+    /// Did others get a chance to ask as well?
+    has_paused: bool,
+    /// What a read brings, and what is not handed out yet.
+    chunk: Box<[u8]>,
+    received: Vec<u8>,
+    /// Those who asked what was sent, or is being sent.
+    askers: VecDeque<Asker>,
+}
+
+/// A buffer that a large reply made larger is not kept.
+const KEPT_BYTES: usize = 64 << 10;
+/// So much is read at once.
+const READ_BYTES: usize = 16 << 10;
+
+// === impl Driver ===
+
+impl<S: AsyncRead + AsyncWrite + Unpin> Driver<S> {
+    pub(super) fn new(shared: Arc<Shared>, stream: S) -> Self {
+        Self {
+            shared,
+            stream,
+            sending: Vec::new(),
+            sent: 0,
+            is_flushed: true,
+            has_paused: false,
+            chunk: vec![0; READ_BYTES].into(),
+            received: Vec::new(),
+            askers: VecDeque::new(),
+        }
+    }
+
+    /// Goes on until the connection is of no more use, and says why.
+    pub(super) fn poll(&mut self, context: &mut Context<'_>) -> Poll<RedisError> {
+        // First: those who are answered may ask again, and go along.
+        if let Poll::Ready(why) = self.poll_receive(context) {
+            return Poll::Ready(why);
+        }
+        self.poll_send(context).map(|error| match error {
+            Ok(()) => closed(),
+            Err(error) => error.into(),
+        })
+    }
+
+    /// Whoever still waits, or asks from now on, is told why in vain.
+    pub(super) fn end(&mut self, why: RedisError) {
+        let askers = {
+            let mut desk = self.shared.desk();
+            desk.ended = Some(why);
+            std::mem::take(&mut desk.askers)
+        };
+        drop(askers);
+        self.askers.clear();
+        self.shared.room.notify_waiters();
+    }
+
+    fn poll_send(&mut self, context: &mut Context<'_>) -> Poll<io::Result<()>> {
+        loop {
+            if self.sent == self.sending.len() {
+                ready!(self.poll_flush(context))?;
+                ready!(self.poll_take(context));
+            }
+            let rest = &self.sending[self.sent..];
+            match ready!(Pin::new(&mut self.stream).poll_write(context, rest))? {
+                0 => return Poll::Ready(Err(io::ErrorKind::WriteZero.into())),
+                count => self.sent += count,
+            }
+            self.is_flushed = false;
+        }
+    }
+
+    fn poll_flush(&mut self, context: &mut Context<'_>) -> Poll<io::Result<()>> {
+        if !self.is_flushed {
+            ready!(Pin::new(&mut self.stream).poll_flush(context))?;
+            self.is_flushed = true;
+        }
+        Poll::Ready(Ok(()))
+    }
+
+    /// Takes what is to be sent next, once there is something.
+    fn poll_take(&mut self, context: &mut Context<'_>) -> Poll<()> {
+        if self.sending.capacity() > KEPT_BYTES {
+            self.sending = Vec::new();
+        }
+        self.sending.clear();
+        self.sent = 0;
+        let mut desk = self.shared.desk();
+        if desk.outbox.is_empty() {
+            desk.sleeper = Some(context.waker().clone());
+            return Poll::Pending;
+        }
+        // One question seldom comes alone: tasks that are ready to ask do so before this one's next turn,
+        // and one system call sends them all.
+        self.has_paused = !self.has_paused;
+        if self.has_paused {
+            context.waker().wake_by_ref();
+            return Poll::Pending;
+        }
+        desk.take(&mut self.sending, &mut self.askers);
+        Poll::Ready(())
+    }
+
+    fn poll_receive(&mut self, context: &mut Context<'_>) -> Poll<RedisError> {
+        loop {
+            match ready!(self.poll_read(context)) {
+                Ok(0) => return Poll::Ready(closed()),
+                Ok(_) => {}
+                Err(error) => return Poll::Ready(error.into()),
+            }
+            if let Err(error) = self.hand_out() {
+                return Poll::Ready(error);
+            }
+        }
+    }
+
+    fn poll_read(&mut self, context: &mut Context<'_>) -> Poll<io::Result<usize>> {
+        let mut buffer = ReadBuf::new(&mut self.chunk);
+        ready!(Pin::new(&mut self.stream).poll_read(context, &mut buffer))?;
+        self.received.extend_from_slice(buffer.filled());
+        Poll::Ready(Ok(buffer.filled().len()))
+    }
+
+    /// Hands out what was received.
+    fn hand_out(&mut self) -> Result<(), RedisError> {
+        let (mut read, mut count) = (0, 0);
+        while let Some((answer, length)) = read_message(&self.received[read..])? {
+            let Some(asker) = self.askers.pop_front() else {
+                return Err(unasked(answer));
+            };
+            read += length;
+            count += 1;
+            // Whoever gave up waiting does not want it.
+            let _ = asker.send(answer);
+        }
+        self.received.drain(..read);
+        if self.received.is_empty() && self.received.capacity() > KEPT_BYTES {
+            self.received = Vec::new();
+        }
+        if self.shared.desk().answered(count) {
+            self.shared.room.notify_waiters();
+        }
+        Ok(())
+    }
+}
+
+/// A server says nothing by itself, but that it has no place for us.
+fn unasked(said: Value) -> RedisError {
+    said.extract_error().err().unwrap_or_else(|| {
+        io::Error::new(io::ErrorKind::InvalidData, "the server said something unasked").into()
+    })
+}
