@@ -1,0 +1,58 @@
+//! What an execution does, drawn from the seed.
+
+use std::time::Duration;
+
+use bytes::Bytes;
+
+use crate::dice::Dice;
+use crate::history::Route;
+
+/// How one execution goes.
+#[derive(Clone, Debug)]
+pub(super) struct Plan {
+    pub(super) takes: Duration,
+    /// 0 says that it closes the connection instead of answering.
+    pub(super) status: u16,
+    pub(super) filling: Bytes,
+}
+
+/// Later ones succeed, so that every key comes to an end.
+const FENCE_WITH_FAILURES_MAX: u64 = 3;
+
+// === impl Plan ===
+
+impl Plan {
+    /// Of the execution with this fence, out of all of its key.
+    pub(super) fn draw(seed: u64, scope: u8, route: Route, key: &str, fence: u64) -> Self {
+        let mut dice = Dice::of(seed, &format!("{route}/{scope}/{key}"), fence);
+        let takes = if dice.percent(4) {
+            // Past the lease, so that it has to be renewed.
+            dice.between(2_200, 4_000)
+        } else if dice.percent(20) {
+            dice.between(1, 60)
+        } else {
+            0
+        };
+        let may_fail = fence <= FENCE_WITH_FAILURES_MAX;
+        let status = match dice.roll() % 100 {
+            0..3 => 402,
+            3..8 if may_fail => 503,
+            8 if may_fail => 0,
+            _ => 201,
+        };
+        Self { takes: Duration::from_millis(takes), status, filling: filling(&mut dice) }
+    }
+}
+
+/// Bytes of all kinds; some that can be compressed, and a few that are many.
+fn filling(dice: &mut Dice) -> Bytes {
+    let length = match dice.roll() % 1_000 {
+        0 => dice.between(70_000, 100_000),
+        1..20 => dice.between(3_000, 30_000),
+        20..300 => dice.between(400, 3_000),
+        _ => dice.between(0, 400),
+    };
+    let is_plain = dice.percent(50);
+    let mut byte = |at: u64| if is_plain { at % 7 } else { dice.roll() % 256 };
+    (0..length).map(|at| u8::try_from(byte(at)).unwrap_or(0)).collect()
+}

@@ -1,0 +1,72 @@
+//! The gateway's program: built out of the workspace, or given.
+
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command};
+use std::sync::OnceLock;
+use std::sync::mpsc::{Sender, channel};
+use std::{io, thread};
+
+use anyhow::{Context as _, bail, ensure};
+
+type Job = (Command, Sender<io::Result<Child>>);
+
+/// The program at `given`; else it is built into the directory that this program is in, in the same
+/// way, so that what is tried is what the sources say.
+pub fn build(given: Option<&Path>) -> anyhow::Result<PathBuf> {
+    if let Some(path) = given {
+        ensure!(path.is_file(), "{} is not there", path.display());
+        return Ok(path.canonicalize()?);
+    }
+    let own = std::env::current_exe()?;
+    let is_profile = |path: &&Path| path.ends_with("release") || path.ends_with("debug");
+    let profile =
+        own.ancestors().find(is_profile).context("this program was not built by cargo")?;
+    let target = profile.parent().context("this program is in no directory")?;
+    let cargo = std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into());
+    let mut command = Command::new(cargo);
+    command.args(["build", "-p", "semel-cli", "--quiet", "--manifest-path"]);
+    command.arg(Path::new(env!("CARGO_MANIFEST_DIR")).join("../../Cargo.toml"));
+    command.arg("--target-dir").arg(target);
+    if profile.ends_with("release") {
+        command.arg("--release");
+    }
+    match command.status() {
+        Ok(status) if status.success() => Ok(profile.join("semel")),
+        Ok(status) => bail!("cargo build -p semel-cli failed ({status})"),
+        Err(error) => bail!("cargo does not start ({error}); name a gateway with --semel"),
+    }
+}
+
+/// The first line that a program says of its version.
+pub fn version(program: &Path) -> String {
+    let Ok(output) = Command::new(program).arg("--version").output() else {
+        return "?".to_owned();
+    };
+    String::from_utf8_lossy(&output.stdout).lines().next().unwrap_or("?").trim().to_owned()
+}
+
+/// `program`, which is killed when this process ends, however it ends.
+pub(crate) fn tied(program: &Path) -> Command {
+    let mut command = Command::new("setpriv");
+    command.arg("--pdeathsig=KILL").arg("--").arg(program);
+    command
+}
+
+/// Starts a process from a thread that lives as long as this process: the kernel ties a child to the
+/// thread that started it.
+pub(crate) fn spawn(command: Command) -> io::Result<Child> {
+    static STARTER: OnceLock<Sender<Job>> = OnceLock::new();
+    let starter = STARTER.get_or_init(|| {
+        let (send, jobs) = channel::<Job>();
+        thread::spawn(move || {
+            for (mut command, answer) in jobs {
+                let _ = answer.send(command.spawn());
+            }
+        });
+        send
+    });
+    let (send, answer) = channel();
+    let gone = || io::Error::other("the thread that starts processes is gone");
+    starter.send((command, send)).map_err(|_| gone())?;
+    answer.recv().map_err(|_| gone())?
+}
