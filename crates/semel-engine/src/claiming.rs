@@ -2,6 +2,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use semel_core::{Attempt, Claim, Fingerprint, Lease, Policy, RecordId, Release, State};
+use semel_planted::{Bug, planted};
 use semel_store::StoreError;
 use tokio::time::{Instant, sleep};
 
@@ -77,6 +78,10 @@ impl Claimant {
                 Err(error) if self.doubt && error.is_passing() => {
                     tracing::debug!(record = %self.id().prefix(), %error, "claiming again");
                     sleep(backoff.pause(&*self.shared.host)).await;
+                    if planted(Bug::ClaimRetriedWithoutOwner) {
+                        let (id, owner) = (self.id(), self.shared.host.owner());
+                        self.attempt = Attempt::new(id, self.fingerprint(), owner);
+                    }
                 }
                 claimed => return claimed,
             }
