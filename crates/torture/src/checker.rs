@@ -39,7 +39,29 @@ pub(crate) struct Checker {
     executions: HashMap<String, (usize, usize)>,
     /// Requests that were not answered yet.
     open: HashMap<u64, Open>,
+    suspicions: Vec<Suspicion>,
     report: Report,
+}
+
+/// Something that only a fault can excuse. Judged in the end: a stall is written down when it is over.
+#[derive(Debug)]
+struct Suspicion {
+    rule: Rule,
+    record: usize,
+    gateway: usize,
+    excuse: Excuse,
+    during: (u64, u64),
+    lines: Vec<u64>,
+    what: String,
+}
+
+/// Which faults excuse it.
+#[derive(Clone, Copy, Debug)]
+enum Excuse {
+    /// Any that a client of the gateway notices.
+    Any,
+    /// One that keeps the gateway from its store.
+    StoreLoss,
 }
 
 /// A request that was sent.
@@ -87,6 +109,7 @@ impl Checker {
             index: HashMap::new(),
             executions: HashMap::new(),
             open: HashMap::new(),
+            suspicions: Vec::new(),
             report,
         }
     }

@@ -10,6 +10,7 @@ use std::collections::HashSet;
 use std::net::SocketAddr;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
 
 use tokio::runtime::Runtime;
 use tokio::task::JoinHandle;
@@ -19,9 +20,13 @@ use crate::history::History;
 
 use client::Client;
 pub(crate) use target::Target;
+use told::Told;
 
 /// How many credentials there are.
 pub(crate) const SCOPES: u8 = 4;
+/// How long a gateway that lives may be in doubt about a lease that it was granted unheard, when all
+/// faults are over.
+pub(crate) const DOUBT: Duration = Duration::from_secs(9);
 /// Of a hundred requests, how many go to a gateway that did not answer lately.
 const DOUBTED_PERCENT: u64 = 4;
 
@@ -110,29 +115,35 @@ impl Crew {
     }
 }
 
-/// Asks every gateway for every record, until there is a last word or the time for one is over.
+/// Asks every gateway for every record, until there is a last word or the time for one is over. Those whose
+/// outcome is unknown.
 pub(crate) async fn read_all(
     world: &Arc<World>,
     targets: Vec<Target>,
     clients: usize,
-) -> anyhow::Result<()> {
+) -> anyhow::Result<Vec<Target>> {
     let queue = Arc::new(Mutex::new(targets));
-    let readers: Vec<JoinHandle<()>> = (0..clients as u64)
+    let readers: Vec<JoinHandle<Vec<Target>>> = (0..clients as u64)
         .map(|number| {
             let queue = queue.clone();
             // Their numbers are not those of the clients, and so are their draws.
             let mut client = Client::new(world.clone(), 1_000 + number);
             tokio::spawn(async move {
+                let mut unknown = Vec::new();
                 while let Some(target) = pop(&queue).filter(|_| !crate::stop::is_stopped()) {
-                    client.read(&target).await;
+                    if client.read(&target).await == Told::Unknown {
+                        unknown.push(target);
+                    }
                 }
+                unknown
             })
         })
         .collect();
+    let mut unknown = Vec::new();
     for reader in readers {
-        reader.await?;
+        unknown.extend(reader.await?);
     }
-    Ok(())
+    Ok(unknown)
 }
 
 fn pop(queue: &Mutex<Vec<Target>>) -> Option<Target> {

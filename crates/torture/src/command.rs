@@ -63,6 +63,9 @@ struct Run {
     /// How many clients
     #[arg(long, default_value_t = 64)]
     clients: usize,
+    /// Of a hundred keys, how many take longer than the lease
+    #[arg(long)]
+    slow_percent: Option<u64>,
     /// Keep the history in this file
     #[arg(long)]
     history: Option<PathBuf>,
@@ -188,6 +191,7 @@ impl Run {
     fn plan(&self, program: &Path) -> anyhow::Result<Plan> {
         let mut plan = Plan::new(self.store, self.seed, self.seconds, program.to_owned());
         plan.clients = self.clients;
+        plan.slow_percent = self.slow_percent.unwrap_or(plan.slow_percent);
         plan.history.clone_from(&self.history);
         plan.environment = self.gateways.environment()?;
         if !self.faults.is_empty() {

@@ -20,7 +20,7 @@ use tokio::net::TcpListener;
 use tokio::task::JoinHandle;
 
 use crate::dice::Dice;
-use crate::history::History;
+use crate::history::{History, Route};
 
 use log::EffectLog;
 use served::Served;
@@ -29,18 +29,31 @@ use served::Served;
 #[derive(Debug)]
 pub(crate) struct Effects {
     address: SocketAddr,
+    served: Arc<Served>,
     accepting: JoinHandle<()>,
 }
 
 // === impl Effects ===
 
 impl Effects {
-    pub(crate) async fn start(seed: u64, history: History, log: &Path) -> anyhow::Result<Self> {
+    /// Of a hundred keys, `slow_percent` take longer than the lease.
+    pub(crate) async fn start(
+        seed: u64,
+        slow_percent: u64,
+        history: History,
+        log: &Path,
+    ) -> anyhow::Result<Self> {
         let listener = TcpListener::bind("127.0.0.1:0").await.context("the upstream's port")?;
         let address = listener.local_addr()?;
         let log = EffectLog::create(log, history.clone())?;
-        let served = Arc::new(Served::new(seed, history, log));
-        Ok(Self { address, accepting: tokio::spawn(accept(listener, served)) })
+        let served = Arc::new(Served::new(seed, slow_percent, history, log));
+        let accepting = tokio::spawn(accept(listener, served.clone()));
+        Ok(Self { address, served, accepting })
+    }
+
+    /// Was it ever executed?
+    pub(crate) fn has_executed(&self, record: &(u8, Route, String)) -> bool {
+        self.served.has_executed(record)
     }
 
     /// Where a gateway finds it: its number is in the path, so that executions tell whose they are.

@@ -62,7 +62,8 @@ impl Fleet {
         let (program, environment) = (program.to_owned(), environment.to_owned());
         let fleet = Self { program, environment, places, history };
         for number in 0..fleet.len() {
-            fleet.launch(number, &mut fleet.gateway(number))?;
+            // Nothing is broken yet: what does not start now never will.
+            fleet.launch(number, &mut fleet.gateway(number), Duration::ZERO)?;
             fleet.wait_until_ready(number)?;
         }
         Ok(fleet)
@@ -98,7 +99,7 @@ impl Fleet {
 
     /// Starts a gateway that was killed or terminated.
     pub(crate) fn start_again(&self, number: usize) -> anyhow::Result<()> {
-        self.launch(number, &mut self.gateway(number))
+        self.launch(number, &mut self.gateway(number), START_LIMIT)
     }
 
     pub(crate) fn pause(&self, number: usize) -> anyhow::Result<()> {
@@ -131,7 +132,12 @@ impl Fleet {
         })
     }
 
-    fn launch(&self, number: usize, gateway: &mut Option<Gateway>) -> anyhow::Result<()> {
+    fn launch(
+        &self,
+        number: usize,
+        gateway: &mut Option<Gateway>,
+        limit: Duration,
+    ) -> anyhow::Result<()> {
         let place = &self.places[number];
         let clock = self.history.clock();
         let began = clock.elapsed();
@@ -144,7 +150,7 @@ impl Fleet {
                     return Ok(());
                 }
                 // Its store may be away.
-                Err(_) if !clock.is_over(began, START_LIMIT) => stop::sleep(BETWEEN_STARTS),
+                Err(_) if !clock.is_over(began, limit) => stop::sleep(BETWEEN_STARTS),
                 Err(error) => return Err(error.context(format!("gateway {number}"))),
             }
         }

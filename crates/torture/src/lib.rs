@@ -25,7 +25,7 @@ mod time;
 
 pub use ledger::{Totals, append_row};
 pub use nemesis::{Group, Kind, Planned, Schedule};
-pub use program::{build, version};
+pub use program::{build, build_with_bugs, version};
 pub use stop::{is_stopped, listen as stop_on_signals};
 pub use stores::StoreKind;
 pub use time::Clock as Stopwatch;

@@ -12,7 +12,7 @@ use tempfile::TempDir;
 use tokio::runtime::{Builder, Runtime};
 
 use crate::checker::{Report, check};
-use crate::clients::{Crew, World, read_all};
+use crate::clients::{Crew, DOUBT, Target, World, read_all};
 use crate::dice::Dice;
 use crate::effects::Effects;
 use crate::fleet::{Fleet, LEASE, Setup};
@@ -29,6 +29,8 @@ const LOOK_EVERY: Duration = Duration::from_millis(40);
 const STALL: Duration = Duration::from_millis(400);
 /// A gateway's memory of settled records, if it has one.
 const CACHE_BYTES: u64 = 2 << 20;
+/// Of a hundred keys.
+const SLOW_PERCENT: u64 = 5;
 
 /// What to run.
 #[derive(Clone, Debug)]
@@ -41,6 +43,8 @@ pub struct Plan {
     pub seconds: u64,
     /// How many clients.
     pub clients: usize,
+    /// Of a hundred keys, how many take longer than the lease.
+    pub slow_percent: u64,
     /// Only these faults, if any are named.
     pub kinds: Option<Vec<Kind>>,
     /// Where the history goes; else it is removed unless it shows a violation.
@@ -110,7 +114,8 @@ fn happen(
     });
     history.note(Event::Head(plan.head(&kinds, &stores)));
     let log = scratch.join("effects.jsonl");
-    let effects = runtime.block_on(Effects::start(plan.seed, history.clone(), &log))?;
+    let upstream = Effects::start(plan.seed, plan.slow_percent, history.clone(), &log);
+    let effects = runtime.block_on(upstream)?;
     let setups: Vec<Setup> =
         (0..gateways).map(|number| plan.setup(number, &effects, &stores)).collect();
     let mut fronts = Vec::new();
@@ -123,36 +128,55 @@ fn happen(
     let fleet = Fleet::start(&plan.semel, environment, &setups, fronts, scratch, history.clone())?;
     let world = Arc::new(World::new(plan.seed, history.clone(), addresses));
     let schedule = plan.draw(&kinds, stores.links().len());
+    let nemesis = Nemesis::new(&fleet, &stores, history);
     with_watch(&fleet, history, || {
-        suffer(plan, runtime, &world, &Nemesis::new(&fleet, &stores, history), &schedule, &fleet)
+        let touched = suffer(plan, runtime, &world, &nemesis, &schedule)?;
+        fleet.wait_until_all_ready()?;
+        recover(plan, runtime, &world, &effects, touched)?;
+        fleet.note_all_refused();
+        world.history.note(Event::Phase { name: "over".to_owned() });
+        Ok(())
     })?;
     Ok(missing)
 }
 
-/// The faults, and what comes after them.
+/// The faults. What the clients had to do with.
 fn suffer(
     plan: &Plan,
     runtime: &Runtime,
     world: &Arc<World>,
     nemesis: &Nemesis<'_>,
     schedule: &Schedule,
-    fleet: &Fleet,
-) -> anyhow::Result<()> {
-    let phase = |name: &str| world.history.note(Event::Phase { name: name.to_owned() });
-    phase("faults");
+) -> anyhow::Result<Vec<Target>> {
+    world.history.note(Event::Phase { name: "faults".to_owned() });
     let crew = Crew::start(runtime, world, plan.clients);
     let struck = nemesis.strike_all(schedule, Duration::from_secs(plan.seconds));
-    phase("calm");
+    world.history.note(Event::Phase { name: "calm".to_owned() });
     let touched = runtime.block_on(crew.stop())?;
     struck?;
     stop::check()?;
-    fleet.wait_until_all_ready()?;
-    phase("reads");
-    runtime.block_on(read_all(world, touched, plan.clients))?;
-    stop::check()?;
-    fleet.note_all_refused();
-    phase("over");
-    Ok(())
+    Ok(touched)
+}
+
+/// When the faults are over: the last word on everything.
+fn recover(
+    plan: &Plan,
+    runtime: &Runtime,
+    world: &Arc<World>,
+    effects: &Effects,
+    touched: Vec<Target>,
+) -> anyhow::Result<()> {
+    let began = world.history.clock().elapsed();
+    world.history.note(Event::Phase { name: "reads".to_owned() });
+    let mut unknown = runtime.block_on(read_all(world, touched, plan.clients))?;
+    unknown.retain(|target| !effects.has_executed(&target.record()));
+    // A gateway that was granted a lease unheard hands it back in the end, unless it has died.
+    let dies = [Kind::GatewayKill, Kind::GatewayTerm];
+    if !unknown.is_empty() && !plan.kinds().iter().any(|kind| dies.contains(kind)) {
+        stop::sleep((began + DOUBT).saturating_sub(world.history.clock().elapsed()));
+        runtime.block_on(read_all(world, unknown, plan.clients))?;
+    }
+    stop::check()
 }
 
 /// Does it while somebody watches the machine and the gateways.
@@ -220,6 +244,7 @@ impl Plan {
             seed,
             seconds,
             clients: 64,
+            slow_percent: SLOW_PERCENT,
             kinds: None,
             history: None,
             semel,
@@ -289,6 +314,9 @@ impl Plan {
             self.seconds,
             self.clients
         );
+        if self.slow_percent != SLOW_PERCENT {
+            let _ = write!(command, " --slow-percent {}", self.slow_percent);
+        }
         if let Some(kinds) = &self.kinds {
             let names: Vec<&str> = kinds.iter().map(|kind| kind.as_str()).collect();
             let _ = write!(command, " --faults {}", names.join(","));

@@ -1,7 +1,7 @@
 //! What clients were told, line by line.
 
 use super::record::{Known, Moment};
-use super::{Checker, Open, Rule, SLACK};
+use super::{Checker, Excuse, Open, Rule, Suspicion};
 use crate::history::{Event, Purpose, Route};
 
 /// A client that waits so long for an answer should have had one.
@@ -113,11 +113,15 @@ impl Checker {
             let what = format!("the record of {nonce} was gone when it was to be settled");
             return self.accuse(Rule::AnswerLost, open.record, (began, t), lines, what);
         }
-        let from = began.saturating_sub(SLACK);
-        if self.faults.store_loss(gateway, from, t).is_none() {
-            let what = format!("{nonce} was told unrecorded, and the store was there");
-            self.accuse(Rule::SettleFirst, open.record, (began, t), lines, what);
-        }
+        self.suspicions.push(Suspicion {
+            rule: Rule::SettleFirst,
+            record: open.record,
+            gateway,
+            excuse: Excuse::StoreLoss,
+            during: (began, t),
+            lines,
+            what: format!("{nonce} was told unrecorded, and the store was there"),
+        });
     }
 
     pub(super) fn told_failure(&mut self, line: u64, t: u64, open: Open, status: u16, code: &str) {
@@ -162,14 +166,20 @@ impl Checker {
 
     pub(super) fn told_nothing(&mut self, line: u64, t: u64, open: Open, why: &str) {
         self.report.unheard += 1;
-        let waited_ms = why.strip_prefix("timeout ").and_then(|limit| limit.parse().ok());
-        if waited_ms.is_none_or(|waited: u64| waited < PATIENCE_MS) {
-            return;
-        }
-        if self.faults.any(open.gateway, open.t.saturating_sub(SLACK), t).is_none() {
-            let what =
-                format!("no answer of gateway {} within {why} ms, and no fault", open.gateway);
-            self.accuse(Rule::Bounded, open.record, (open.t, t), vec![open.line, line], what);
-        }
+        let gateway = open.gateway;
+        let waited_ms = why.strip_prefix("timeout ").map(|limit| limit.parse().unwrap_or(0));
+        let (rule, what) = match waited_ms {
+            Some(waited) if waited >= PATIENCE_MS => {
+                (Rule::Bounded, format!("no answer of gateway {gateway} within {waited} ms"))
+            }
+            None if open.purpose == Purpose::AfterProbe => {
+                let what = format!("gateway {gateway} left a connection open that was of no use");
+                (Rule::DrainedBody, format!("{what} ({why})"))
+            }
+            _ => return,
+        };
+        let lines = vec![open.line, line];
+        let (record, during, excuse) = (open.record, (open.t, t), Excuse::Any);
+        self.suspicions.push(Suspicion { rule, record, gateway, excuse, during, lines, what });
     }
 }

@@ -1,7 +1,8 @@
 //! When the whole history is known: may each record have been executed as it was?
 
 use super::record::Execution;
-use super::{Checker, Report, Rule, SLACK};
+use super::{Checker, Excuse, Report, Rule, SLACK, Suspicion};
+use crate::clients::DOUBT;
 use crate::history::Route;
 use crate::stores::CLOCK_BACK_MAX;
 
@@ -14,6 +15,7 @@ const CLAIM: u64 = 1_000_000;
 
 impl Checker {
     pub(super) fn finish(mut self) -> Report {
+        self.judge_suspicions();
         for record in 0..self.records.len() {
             self.judge_takeovers(record);
             self.judge_fences(record);
@@ -24,6 +26,20 @@ impl Checker {
         let unknown = self.records.iter().filter(|record| record.unknown.is_some());
         self.report.unknown = unknown.count() as u64;
         self.report
+    }
+
+    fn judge_suspicions(&mut self) {
+        for suspicion in std::mem::take(&mut self.suspicions) {
+            let Suspicion { rule, record, gateway, excuse, during, lines, what } = suspicion;
+            let from = during.0.saturating_sub(SLACK);
+            let fault = match excuse {
+                Excuse::Any => self.faults.any(gateway, from, during.1),
+                Excuse::StoreLoss => self.faults.store_loss(gateway, from, during.1),
+            };
+            if fault.is_none() {
+                self.accuse(rule, record, during, lines, what);
+            }
+        }
     }
 
     /// Each execution after another has a reason.
@@ -155,10 +171,7 @@ impl Checker {
     fn judge_unknown(&mut self, record: usize, from: u64, until: u64, mut lines: Vec<u64>) {
         let latest = self.records[record].executions.iter().max_by_key(|one| one.began);
         let Some(latest) = latest.cloned() else {
-            if self.faults.any_lease_loss(from.saturating_sub(SLACK), until).is_none() {
-                let what = "held, never executed, and nothing had happened".to_owned();
-                self.accuse(Rule::Liveness, record, (from, until), lines, what);
-            }
+            self.judge_unborn(record, from, until, lines);
             return;
         };
         let was_cut = latest.ended.is_some_and(|ended| ended.status == 0);
@@ -168,6 +181,19 @@ impl Checker {
             lines.extend(latest.ended.map(|ended| ended.line));
             let what = format!("{} was not disturbed, and its outcome is unknown", latest.nonce);
             self.accuse(Rule::Detached, record, (from, until), lines, what);
+        }
+    }
+
+    /// Held, and never executed: somebody was granted a lease and has not heard of it. If it is alive, it
+    /// finds out and hands the lease back, once it can.
+    fn judge_unborn(&mut self, record: usize, from: u64, until: u64, lines: Vec<u64>) {
+        let told = self.records[record].unknown.map_or(until, |unknown| unknown.t);
+        let has_died = self.faults.any_end(from.saturating_sub(SLACK), told).is_some();
+        let doubt = u64::try_from(DOUBT.as_micros()).unwrap_or(u64::MAX);
+        let is_in_doubt = self.faults.any_lease_loss(told.saturating_sub(doubt), told).is_some();
+        if !has_died && !is_in_doubt {
+            let what = "held and never executed, and no gateway has died".to_owned();
+            self.accuse(Rule::Liveness, record, (from, until), lines, what);
         }
     }
 }

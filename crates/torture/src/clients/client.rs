@@ -19,7 +19,7 @@ const OPERATION_LIMIT: Duration = Duration::from_mins(1);
 /// How many operations a client has in mind at most.
 const PENDING_MAX: usize = 24;
 /// The last word must be there by then; the checker says when it should be.
-const READ_LIMIT: Duration = Duration::from_secs(40);
+const READ_LIMIT: Duration = Duration::from_secs(15);
 const READ_REQUEST_LIMIT: Duration = Duration::from_secs(5);
 
 /// A client with a connection to each gateway that it keeps.
@@ -113,13 +113,14 @@ impl Client {
         self.send(target, Purpose::Call, gateway, Duration::from_millis(limit)).await
     }
 
-    /// Asks every gateway for its last word.
-    pub(super) async fn read(&mut self, target: &Target) {
+    /// Asks every gateway for its last word; that of the last.
+    pub(super) async fn read(&mut self, target: &Target) -> Told {
         let clock = self.world.history.clock();
+        let mut told = Told::Nothing;
         for gateway in 0..self.world.gateways.len() {
             let began = clock.elapsed();
             while !clock.is_over(began, READ_LIMIT) && !crate::stop::is_stopped() {
-                let told = self.send(target, Purpose::Read, gateway, READ_REQUEST_LIMIT).await;
+                told = self.send(target, Purpose::Read, gateway, READ_REQUEST_LIMIT).await;
                 // A refusal for its body is wrong here, and will not change.
                 if told.is_final() || told == Told::Mismatch {
                     break;
@@ -127,6 +128,7 @@ impl Client {
                 self.rest(20, 100).await;
             }
         }
+        told
     }
 
     /// One request, on the connection that is kept, if there is one.

@@ -97,7 +97,7 @@ pub(super) async fn probe(client: &mut Client, target: &Target) {
     world.history.note(event);
     if let Some(connection) = connection {
         let limit = Duration::from_millis(400);
-        let purpose = Purpose::Call;
+        let purpose = Purpose::AfterProbe;
         let asked = Asked { target, purpose, body: Body::Right, gateway, limit };
         exchange(&world, &asked, Some(connection)).await;
     }

@@ -5,7 +5,6 @@ use std::time::Duration;
 use bytes::Bytes;
 
 use crate::dice::Dice;
-use crate::history::Route;
 
 /// How one execution goes.
 #[derive(Clone, Debug)]
@@ -23,9 +22,12 @@ const FENCE_WITH_FAILURES_MAX: u64 = 3;
 
 impl Plan {
     /// Of the execution with this fence, out of all of its key.
-    pub(super) fn draw(seed: u64, scope: u8, route: Route, key: &str, fence: u64) -> Self {
-        let mut dice = Dice::of(seed, &format!("{route}/{scope}/{key}"), fence);
-        let takes = if dice.percent(4) {
+    ///
+    /// A key that is slow is slow most times: so a late holder finds its successor still at work.
+    pub(super) fn draw(seed: u64, slow_percent: u64, record: &str, fence: u64) -> Self {
+        let is_slow = Dice::of(seed, record, 0).percent(slow_percent);
+        let mut dice = Dice::of(seed, record, fence);
+        let takes = if is_slow && dice.percent(75) {
             // Past the lease, so that it has to be renewed.
             dice.between(2_200, 4_000)
         } else if dice.percent(20) {

@@ -20,6 +20,7 @@ use crate::history::{Event, History, Route};
 #[derive(Debug)]
 pub(super) struct Served {
     seed: u64,
+    slow_percent: u64,
     history: History,
     log: EffectLog,
     next: AtomicU64,
@@ -101,8 +102,13 @@ fn variant(body: &[u8]) -> u8 {
 // === impl Served ===
 
 impl Served {
-    pub(super) fn new(seed: u64, history: History, log: EffectLog) -> Self {
-        Self { seed, history, log, next: AtomicU64::new(1), latest: Mutex::default() }
+    pub(super) fn new(seed: u64, slow_percent: u64, history: History, log: EffectLog) -> Self {
+        let (next, latest) = (AtomicU64::new(1), Mutex::default());
+        Self { seed, slow_percent, history, log, next, latest }
+    }
+
+    pub(super) fn has_executed(&self, record: &(u8, Route, String)) -> bool {
+        self.latest.lock().unwrap_or_else(PoisonError::into_inner).contains_key(record)
     }
 
     fn begin(&self, asked: Asked, body: &[u8]) -> Execution {
@@ -146,7 +152,8 @@ impl Served {
     /// `None` if the connection is to be closed instead of an answer.
     async fn execute(&self, execution: Execution) -> Option<Response<Full<Bytes>>> {
         let Execution { nonce, scope, route, key, fence } = execution;
-        let plan = Plan::draw(self.seed, scope, route, &key, fence);
+        let record = format!("{route}/{scope}/{key}");
+        let plan = Plan::draw(self.seed, self.slow_percent, &record, fence);
         if !plan.takes.is_zero() {
             tokio::time::sleep(plan.takes).await;
         }

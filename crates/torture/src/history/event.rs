@@ -48,6 +48,8 @@ pub enum Purpose {
     HangUpInReply,
     /// To be refused early, with a body that must not be read as a request.
     Probe,
+    /// The next request on the connection of a probe, which was left open.
+    AfterProbe,
     /// To hear the last word, when all faults are over.
     Read,
 }

@@ -77,6 +77,21 @@ fn a_body_must_not_be_read_as_a_request() {
 }
 
 #[test]
+fn a_connection_that_is_left_open_can_be_used() {
+    let next = |why: &str, fault: Option<&str>| {
+        let mut story = settled();
+        if let Some(kind) = fault {
+            story.fault(9, 9, kind, &[0]);
+        }
+        story.invoke(10, 2, 0, Purpose::AfterProbe).info(11, 2, why);
+        story
+    };
+    next("unexpected end of file", None).breaks(&[Rule::DrainedBody]);
+    next("unexpected end of file", Some("gateway-kill")).breaks(&[]);
+    next("timeout 400", None).breaks(&[]);
+}
+
+#[test]
 fn another_body_must_be_refused_in_every_state() {
     let mut refused = settled();
     refused.invoke(10, 2, 1, Purpose::Mismatch).fail(11, 2, 422, "idempotency_payload_mismatch");

@@ -80,6 +80,12 @@ fn what_was_never_executed_is_held_only_after_a_fault() {
     let mut killed = Story::new();
     killed.call(0, 1, 0).fault(1, 400, "gateway-kill", &[0]).info(5, 1, "broken");
     held(&mut killed).breaks(&[]);
+    // A gateway that was only cut off hands the lease back, a little later.
+    for (healed, broken) in [(25_000, &[][..]), (400, &[Rule::Liveness])] {
+        let mut cut_off = Story::new();
+        cut_off.call(0, 1, 0).info(5, 1, "broken").fault(1, healed, "back-reset", &[0]);
+        held(&mut cut_off).breaks(broken);
+    }
 }
 
 #[test]
