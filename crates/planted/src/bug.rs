@@ -15,7 +15,7 @@ pub enum Bug {
     ScopeDropped,
     /// Cookies are kept with the reply, and replayed (HTTP).
     CookiesReplayed,
-    /// A request is refused early with its body unread, and the connection is left open (HTTP).
+    /// A request is refused early, and its unread body is taken for the next request (gateway).
     BodyNotDrained,
     /// A sweep takes records without an outcome for garbage (embedded store).
     SweepDeletesLiveLeases,

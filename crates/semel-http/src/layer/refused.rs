@@ -4,7 +4,6 @@ use bytes::Bytes;
 use http::header::{self, HeaderMap, HeaderValue};
 use http::{Response, Version};
 use http_body::Body;
-use semel_planted::{Bug, planted};
 
 use super::ResponseBody;
 use super::reading::drain;
@@ -85,8 +84,7 @@ impl Refused {
         let policy = route.policy();
         // Who waits for permission to send a body is better told not to.
         self.drained = !headers.contains_key(header::EXPECT)
-            && (planted(Bug::BodyNotDrained)
-                || drain(body, policy.max_request_body, policy.request_body_timeout).await);
+            && drain(body, policy.max_request_body, policy.request_body_timeout).await;
         self
     }
 
