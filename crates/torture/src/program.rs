@@ -9,7 +9,7 @@ use std::{io, thread};
 use anyhow::{Context as _, bail, ensure};
 
 /// Where the program is that was built along with the tests (`scripts/run_tests.py`).
-const BUILT: &str = "SEMEL_BUILT";
+const BUILT: &str = "TORTURE_PROGRAM";
 
 type Job = (Command, Sender<io::Result<Child>>);
 

@@ -5,7 +5,7 @@
 
 use std::path::PathBuf;
 use std::process::Command;
-use std::sync::OnceLock;
+use std::sync::{Mutex, OnceLock, PoisonError};
 
 use semel_planted::{Bug, VARIABLE};
 use semel_torture::checker::Rule;
@@ -13,6 +13,9 @@ use semel_torture::run::{Plan, run};
 use semel_torture::{Kind, StoreKind, build_with_bugs};
 
 const TRIES: u64 = 3;
+
+/// Runs share the machine with clients, servers and gateways, so one comes after the other.
+static ONE_AT_A_TIME: Mutex<()> = Mutex::new(());
 
 /// What brings a mistake out.
 struct Hunt {
@@ -34,6 +37,7 @@ fn semel() -> PathBuf {
 
 impl Hunt {
     fn is_successful(&self) {
+        let _one = ONE_AT_A_TIME.lock().unwrap_or_else(PoisonError::into_inner);
         let mut reports = Vec::new();
         for seed in 1..=TRIES {
             let done = run(&self.plan(seed)).expect("a run");
@@ -105,6 +109,7 @@ hunts! {
 /// The same program with no mistake named is as good as any other.
 #[test]
 fn nothing_is_found_where_nothing_is_planted() {
+    let _one = ONE_AT_A_TIME.lock().unwrap_or_else(PoisonError::into_inner);
     let kinds = [Kind::GatewayPause, Kind::GatewayKill, Kind::BackBlackHole, Kind::BackReset];
     let mut plan = Plan::new(StoreKind::Redis, 1, 6, semel());
     (plan.clients, plan.slow_percent, plan.kinds) = (32, 30, Some(kinds.to_vec()));

@@ -106,7 +106,7 @@ impl Terms<'_> {
                 bag = weighted(&kinds);
             }
             let kind = bag.swap_remove(dice.below(bag.len()));
-            let lasts = lasts(kind, &mut dice);
+            let lasts = lasts(kind, self.length <= SHORT, &mut dice);
             if at + lasts > self.length {
                 break;
             }
@@ -127,14 +127,13 @@ fn weighted(kinds: &[Kind]) -> Vec<Kind> {
     kinds.iter().flat_map(|kind| std::iter::repeat_n(*kind, times(kind))).collect()
 }
 
-fn lasts(kind: Kind, dice: &mut Dice) -> Duration {
+fn lasts(kind: Kind, is_short: bool, dice: &mut Dice) -> Duration {
     let (least, most) = match kind {
         Kind::GatewayKill => (20, 600),
         // Past the lease, most of them.
-        Kind::GatewayPause => (1_500, 5_000),
-        Kind::StoreKill | Kind::NearKill => (50, 1_500),
-        Kind::StorePause => (200, 4_000),
-        Kind::NearPause => (200, 3_000),
+        Kind::GatewayPause => (1_500, if is_short { 3_500 } else { 5_000 }),
+        Kind::StoreKill | Kind::NearKill => (50, if is_short { 800 } else { 1_500 }),
+        Kind::StorePause | Kind::NearPause => (200, if is_short { 2_000 } else { 4_000 }),
         Kind::DiskFull => (500, 2_500),
         Kind::StoreFailover => (100, 500),
         Kind::GatewayTerm
@@ -142,8 +141,8 @@ fn lasts(kind: Kind, dice: &mut Dice) -> Duration {
         | Kind::StoreHandover
         | Kind::ClockForward
         | Kind::ClockBack => return Duration::ZERO,
-        // Networks.
-        _ => (500, 3_500),
+        // Networks. Some longer than the lease.
+        _ => (500, if is_short { 2_800 } else { 3_500 }),
     };
     Duration::from_millis(dice.between(least, most))
 }
