@@ -1,5 +1,7 @@
 //! What many runs came to, and the ledger of them.
 
+mod sum;
+
 use std::collections::BTreeMap;
 use std::fmt;
 use std::path::Path;
@@ -10,8 +12,8 @@ use anyhow::{Context as _, ensure};
 use crate::checker::{Report, counts};
 use crate::time::today;
 
-/// The last line of the table, which rows are added after.
-const TABLE: &str = "|---|---|---|---|---|---|---|---|---|---|---|---|";
+/// The ends of the columns: rows are added after this line.
+const TABLE: &str = "|---|---|---|---|---|---|---|---|---|---|---|---|---|---|---|";
 
 /// The sum of many runs.
 #[derive(Clone, Debug, Default)]
@@ -98,21 +100,25 @@ impl Totals {
     /// A row of the ledger.
     fn row(&self, commit: &str) -> String {
         let hours = self.faulty_micros / 36_000_000;
-        format!(
-            "| {} | {commit} | {} | {} | {}.{:02} | {} | {} | {} | {} | {} | {} | {} |",
+        let cells = [
             today(),
-            self.runs,
+            commit.to_owned(),
+            self.runs.to_string(),
             self.seeds(),
-            hours / 100,
-            hours % 100,
-            self.requests,
-            self.keys,
-            counts(&self.faults),
+            format!("{}.{:02}", hours / 100, hours % 100),
+            self.requests.to_string(),
+            self.keys.to_string(),
+            self.kills().to_string(),
+            self.network_faults().to_string(),
+            self.store_restarts().to_string(),
+            // Stalls are nobody's doing.
+            (self.of_kinds(&[""]) - self.of_kinds(&["stall"])).to_string(),
             counts(&self.takeovers),
-            self.refused,
-            self.losses,
-            self.violations
-        )
+            self.refused.to_string(),
+            self.losses.to_string(),
+            self.violations.to_string(),
+        ];
+        format!("| {} |", cells.join(" | "))
     }
 }
 
@@ -145,14 +151,22 @@ impl fmt::Display for Totals {
     }
 }
 
-/// Adds one row to the ledger in a file. Rows are never changed or removed.
+/// Adds one row to the ledger in a file, and sums all rows up below. Rows are never changed or removed.
 pub fn append_row(file: &Path, totals: &Totals) -> anyhow::Result<()> {
     let text = std::fs::read_to_string(file).with_context(|| format!("{}", file.display()))?;
     let table = text.find(TABLE).with_context(|| format!("no ledger in {}", file.display()))?;
-    let end = text[table..].find("\n\n").map_or(text.len(), |end| table + end + 1);
+    let (before, ledger) = text.split_at(table + TABLE.len());
+    let mut rows: Vec<&str> = ledger.lines().filter(|line| line.starts_with('|')).collect();
     let row = totals.row(&commit());
-    let before = text[..end].trim_end_matches('\n');
-    std::fs::write(file, format!("{before}\n{row}\n{}", &text[end..]))?;
+    rows.push(&row);
+    let sum = sum::of_rows(&rows)?;
+    let rest = ledger.lines().skip(1).skip_while(|line| line.starts_with('|'));
+    let rest: Vec<&str> = rest.skip_while(|line| line.is_empty() || sum::is_one(line)).collect();
+    let mut parts = vec![format!("{before}\n{}\n\n{sum}\n", rows.join("\n"))];
+    if !rest.is_empty() {
+        parts.push(rest.join("\n") + "\n");
+    }
+    std::fs::write(file, parts.join("\n"))?;
     Ok(())
 }
 
@@ -174,19 +188,27 @@ fn commit() -> String {
 mod tests {
     use super::*;
 
-    #[test]
-    fn a_row_comes_after_those_that_are_there() {
-        let file = tempfile::NamedTempFile::new().expect("a file");
-        let text = format!("# Proof\n\n| date | …\n{TABLE}\n| first |\n\nMore.\n");
-        std::fs::write(file.path(), text).expect("written");
+    fn totals(seed: u64, takeovers: u64) -> Totals {
         let mut totals = Totals::default();
-        totals.add(&Report { seed: 7, store: "redis".to_owned(), ..Report::default() });
-        append_row(file.path(), &totals).expect("a row");
+        let (store, faulty_micros) = ("redis".to_owned(), 90 * 36_000_000);
+        totals.add(&Report { seed, store, takeovers, faulty_micros, ..Report::default() });
+        totals
+    }
+
+    #[test]
+    fn a_row_comes_after_those_that_are_there_and_all_are_summed_up() {
+        let file = tempfile::NamedTempFile::new().expect("a file");
+        let text = format!("# Proof\n\n| date | …\n{TABLE}\n\nMore.\n");
+        std::fs::write(file.path(), text).expect("written");
+        append_row(file.path(), &totals(7, 3)).expect("a row");
+        append_row(file.path(), &totals(8, 4)).expect("another");
         let after = std::fs::read_to_string(file.path()).expect("read");
         let rows: Vec<&str> = after.lines().skip_while(|line| *line != TABLE).skip(1).collect();
-        assert_eq!(rows[0], "| first |");
-        assert!(rows[1].contains("| 1 | 7 |"), "{after}");
-        assert_eq!(rows[2..], ["", "More."], "{after}");
+        assert!(rows[0].contains("| 1 | 7 | 0.90 |"), "{after}");
+        assert!(rows[1].contains("| 1 | 8 | 0.90 |"), "{after}");
+        assert!(rows[3].starts_with("All rows together: 2 runs; 1.80 hours of faults; 0 requests"));
+        assert!(rows[3].contains("takeovers: redis 7; "), "{after}");
+        assert_eq!(rows[4..], ["", "More."], "{after}");
     }
 
     #[test]

@@ -18,6 +18,10 @@ use crate::history::{Event, Purpose};
 const OPERATION_LIMIT: Duration = Duration::from_mins(1);
 /// How many operations a client has in mind at most.
 const PENDING_MAX: usize = 24;
+/// Of a hundred outcomes, how many are asked for again at once, and how often: most requests of a run are
+/// replays, and all must be the same.
+const REPLAYED_PERCENT: u64 = 30;
+const REPLAYS_MAX: u64 = 16;
 /// The last word must be there by then; the checker says when it should be.
 const READ_LIMIT: Duration = Duration::from_secs(15);
 const READ_REQUEST_LIMIT: Duration = Duration::from_secs(5);
@@ -91,6 +95,11 @@ impl Client {
             let gateway = self.world.gateway(&mut self.dice);
             let limit = Duration::from_millis(800);
             self.send(&operation.target, Purpose::Mismatch, gateway, limit).await;
+        }
+        if told == Told::Outcome && self.dice.percent(REPLAYED_PERCENT) {
+            for _ in 0..self.dice.between(1, REPLAYS_MAX) {
+                self.attempt(&operation.target).await;
+            }
         }
         let clock = self.world.history.clock();
         if !told.is_final() && !clock.is_over(operation.began, OPERATION_LIMIT) {

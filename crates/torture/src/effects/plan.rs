@@ -15,7 +15,7 @@ pub(super) struct Plan {
     pub(super) filling: Bytes,
 }
 
-/// Later ones succeed, so that every key comes to an end.
+/// Later ones succeed at once, so that every key comes to an end.
 const FENCE_WITH_FAILURES_MAX: u64 = 3;
 
 // === impl Plan ===
@@ -27,7 +27,9 @@ impl Plan {
     pub(super) fn draw(seed: u64, slow_percent: u64, record: &str, fence: u64) -> Self {
         let is_slow = Dice::of(seed, record, 0).percent(slow_percent);
         let mut dice = Dice::of(seed, record, fence);
-        let takes = if is_slow && dice.percent(75) {
+        let may_fail = fence <= FENCE_WITH_FAILURES_MAX;
+        let is_slow = is_slow && may_fail && dice.percent(75);
+        let takes = if is_slow {
             // Past the lease, so that it has to be renewed.
             dice.between(2_200, 4_000)
         } else if dice.percent(20) {
@@ -35,7 +37,8 @@ impl Plan {
         } else {
             0
         };
-        let may_fail = fence <= FENCE_WITH_FAILURES_MAX;
+        // Not both, or a key could take longer to come to its end than the checker waits.
+        let may_fail = may_fail && !is_slow;
         let status = match dice.roll() % 100 {
             0..3 => 402,
             3..8 if may_fail => 503,

@@ -40,7 +40,7 @@ pub enum Kind {
     StoreKill,
     /// SIGSTOP of the store's server, and SIGCONT.
     StorePause,
-    /// A clean restart of the store's server; in a cluster of a replica.
+    /// A restart of the store's server; in a cluster of a replica. Half of PostgreSQL's are unclean.
     StoreRestart,
     /// A cluster's master is killed, and its replica promoted.
     StoreFailover,

@@ -60,11 +60,7 @@ impl Database {
     ) -> anyhow::Result<()> {
         match kind {
             Kind::StoreKill => {
-                if dice.percent(50) {
-                    self.server.kill()?;
-                } else {
-                    self.server.stop_immediately()?;
-                }
+                self.server.kill()?;
                 stop::sleep(lasts);
                 self.server.start_again()?;
             }
@@ -74,7 +70,11 @@ impl Database {
                 self.server.resume()?;
             }
             Kind::StoreRestart => {
-                self.server.stop_fast()?;
+                if dice.percent(50) {
+                    self.server.stop_fast()?;
+                } else {
+                    self.server.stop_immediately()?;
+                }
                 self.server.start_again()?;
             }
             Kind::ClockForward | Kind::ClockBack => self.shift(jump(kind, dice))?,
