@@ -51,8 +51,8 @@ pub const fn which() -> Option<Bug> {
 pub fn which() -> Option<Bug> {
     static WHICH: std::sync::OnceLock<Option<Bug>> = std::sync::OnceLock::new();
     *WHICH.get_or_init(|| {
-        let name = std::env::var_os(VARIABLE)?;
-        let found = name.to_str().and_then(Bug::named);
+        let name = std::env::var_os(VARIABLE)?.to_string_lossy().into_owned();
+        let found = Bug::named(&name);
         let names = Bug::ALL.map(Bug::as_str).join(", ");
         assert!(found.is_some(), "{VARIABLE} is {name:?}, which is none of: {names}");
         found
