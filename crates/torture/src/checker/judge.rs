@@ -8,6 +8,8 @@ use crate::stores::CLOCK_BACK_MAX;
 
 /// After the faults, a key may take its lease and this much longer, in microseconds.
 const LIVENESS: u64 = 5_000_000;
+/// By then an outcome is settled, if nothing has happened yet: what happens later is no excuse.
+const SETTLE: u64 = 1_000_000;
 /// How long before an execution its lease may have begun, when nothing holds the gateway up.
 const CLAIM: u64 = 1_000_000;
 
@@ -84,7 +86,7 @@ impl Checker {
             // The first began late: see `judge_fences`.
             return None;
         }
-        let until = second.began.min(first.end().saturating_add(SLACK));
+        let until = second.began.min(first.end().saturating_add(SETTLE));
         let Some(fault) = self.faults.lease_loss(first.gateway, from, until) else {
             let overlap = second.began < first.end();
             let rule = if overlap { Rule::OneLease } else { Rule::UnexplainedExecution };
@@ -175,7 +177,8 @@ impl Checker {
             return;
         };
         let was_cut = latest.ended.is_some_and(|ended| ended.status == 0);
-        let (began, end) = (latest.began.saturating_sub(SLACK), latest.end().saturating_add(SLACK));
+        let (began, end) =
+            (latest.began.saturating_sub(SLACK), latest.end().saturating_add(SETTLE));
         if !was_cut && self.faults.lease_loss(latest.gateway, began, end).is_none() {
             lines.push(latest.line);
             lines.extend(latest.ended.map(|ended| ended.line));
