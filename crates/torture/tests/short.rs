@@ -35,7 +35,9 @@ fn survives(store: StoreKind, seed: u64) {
         let is_missing = kind == Kind::DiskFull && missing.is_some();
         assert!(is_missing || report.faults.contains_key(kind.as_str()), "no {kind}: {report}");
     }
-    assert!(report.takeovers > 0, "nothing was taken over: the faults did not bite: {report}");
+    // Which of both happens to an abandoned lease is its route's policy.
+    let abandoned = report.takeovers + report.unknown;
+    assert!(abandoned > 0, "no lease was abandoned: the faults did not bite: {report}");
     assert!(report.outcomes > 500, "hardly anything was done: {report}");
     assert!(report.refusals.contains_key("idempotency_payload_mismatch"), "{report}");
 }
