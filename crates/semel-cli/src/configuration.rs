@@ -7,6 +7,7 @@ use std::path::{Path, PathBuf};
 #[cfg(feature = "postgres")]
 use semel_gateway::config::StoreChoice;
 use semel_gateway::config::{Config, Faults, Flags};
+use semel_planted::{VARIABLE, which};
 
 /// The file that is read when no other is named.
 const DEFAULT_FILE: &str = "semel.toml";
@@ -130,7 +131,9 @@ fn read(path: &Path) -> io::Result<String> {
 fn variables() -> Result<Vec<(String, String)>, String> {
     let ours = std::env::vars_os()
         .filter_map(|(name, value)| Some((name.into_string().ok()?, value)))
-        .filter(|(name, _)| name.starts_with("SEMEL_"));
+        .filter(|(name, _)| name.starts_with("SEMEL_"))
+        // Only known where something is planted: else it is refused like any other unknown name.
+        .filter(|(name, _)| name != VARIABLE || which().is_none());
     ours.map(|(name, value)| match value.into_string() {
         Ok(value) => Ok((name, value)),
         Err(_) => Err(format!("{name}: is not UTF-8\n    cure: set it to text, or unset it")),

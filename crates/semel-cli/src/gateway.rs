@@ -50,6 +50,9 @@ pub(crate) fn run(arguments: &Arguments) -> Result<(), Failure> {
     let metrics = Metrics::install();
     let config = sources.load().map_err(|unusable| Failure::Wrong(unusable.to_string()))?;
     let log = Log::start(config.log, config.log_format);
+    if let Some(bug) = semel_planted::which() {
+        tracing::error!(bug = bug.as_str(), "A BUG IS PLANTED: THIS GATEWAY IS WRONG ON PURPOSE");
+    }
     // One thread is enough here: the gateway serves on threads of its own. It lets clients in, moves
     // the bytes between them and a store on a server, and lives until the last outcome is settled.
     let runtime = tokio::runtime::Builder::new_current_thread()

@@ -7,7 +7,8 @@ use std::time::Duration;
 
 use bytes::Bytes;
 use fjall::{Keyspace, OwnedWriteBatch, PersistMode};
-use semel_core::{Record, RecordId, Timestamp};
+use semel_core::{Record, RecordId, State, Timestamp};
+use semel_planted::{Bug, planted};
 use semel_store::StoreError;
 
 use crate::{Durability, OpenError, codec, tuning};
@@ -96,7 +97,9 @@ impl Database {
     /// Writes a group and waits until it is durable; only then can it be read. For one who has seen
     /// that the engine [has room](Self::has_room), and since when nobody has written.
     pub(crate) fn commit_now(&self, group: Group) -> Result<(), CommitError> {
-        group.batch.durability(Some(self.persist)).commit().map_err(|error| match error {
+        // Without one the engine keeps the group in a buffer of its own.
+        let persist = (!planted(Bug::SettleNotSynced)).then_some(self.persist);
+        group.batch.durability(persist).commit().map_err(|error| match error {
             // It looks whether it is poisoned before it writes.
             fjall::Error::Poisoned => CommitError::Stopped(error),
             _ => CommitError::Failed(error),
@@ -123,11 +126,20 @@ impl Database {
             if seen == scan_max || expired.len() == expired_max {
                 return Ok(Scan { expired, next: Some(id) });
             }
-            if codec::expires(&value).is_some_and(|expires| expires <= now) {
+            let is_expired = codec::expires(&value).is_some_and(|expires| expires <= now);
+            if is_expired || self.is_taken_for_garbage(id, &value) {
                 expired.push(id);
             }
         }
         Ok(Scan { expired, next: None })
+    }
+
+    /// Never, unless a mistake is planted.
+    fn is_taken_for_garbage(&self, id: RecordId, value: &[u8]) -> bool {
+        planted(Bug::SweepDeletesLiveLeases)
+            && self
+                .decode(id, value)
+                .is_ok_and(|record| matches!(record.state, State::Leased { .. }))
     }
 
     /// Puts everything that was read from the log into files of its own, synced.

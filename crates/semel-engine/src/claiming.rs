@@ -2,6 +2,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use semel_core::{Attempt, Claim, Fingerprint, Lease, Policy, RecordId, Release, State};
+use semel_planted::{Bug, planted};
 use semel_store::StoreError;
 use tokio::time::{Instant, sleep};
 
@@ -82,14 +83,23 @@ impl Claimant {
     async fn claim_again(&mut self) -> Result<Claim, StoreError> {
         let mut backoff = Backoff::new(Duration::from_millis(10), Duration::from_millis(100));
         for _ in 2..CLAIM_TRIES {
-            sleep(backoff.pause(&*self.shared.host)).await;
+            self.rest(&mut backoff).await;
             match self.claim_now().await {
                 Err(error) if self.is_worth_another_try(&error) => {}
                 claimed => return claimed,
             }
         }
-        sleep(backoff.pause(&*self.shared.host)).await;
+        self.rest(&mut backoff).await;
         self.claim_now().await
+    }
+
+    /// Before the next try.
+    async fn rest(&mut self, backoff: &mut Backoff) {
+        sleep(backoff.pause(&*self.shared.host)).await;
+        if planted(Bug::ClaimRetriedWithoutOwner) {
+            let (id, owner) = (self.id(), self.shared.host.owner());
+            self.attempt = Attempt::new(id, self.fingerprint(), owner);
+        }
     }
 
     fn is_worth_another_try(&self, error: &StoreError) -> bool {

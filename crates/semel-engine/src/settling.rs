@@ -1,6 +1,7 @@
 use std::time::Duration;
 
 use semel_core::{OnUnknown, Outcome, Refusal, Release, Settlement};
+use semel_planted::{Bug, planted};
 use semel_store::{Released, Settled, StoreError};
 use tokio::time::{Instant, sleep};
 
@@ -40,6 +41,9 @@ pub(crate) enum Landed {
 /// is no longer heard.
 pub(crate) async fn conclude(tenure: &mut Tenure, outcome: Outcome, caller: &mut Caller) -> Answer {
     let write = Write::of(&outcome, tenure.policy().on_unknown());
+    if planted(Bug::AnswerBeforeSettle) {
+        caller.answer(Ok(own_answer(tenure, &outcome, Stored::Durable)));
+    }
     let landed = land(tenure, &write, |tenure| {
         caller.answer(Ok(own_answer(tenure, &outcome, Stored::NotYet)));
     })

@@ -4,7 +4,8 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use semel_core::{Claim, InFlight, State, Timestamp};
+use semel_core::{Claim, InFlight, Lease, Record, Release, State, Timestamp};
+use semel_planted::{Bug, planted};
 use semel_store::{StoreError, Watch};
 use tokio::time::{Instant, sleep_until};
 
@@ -85,7 +86,12 @@ impl Errand {
                 self.slot = None;
             }
             match ears.pause(&shared, &mut self.caller, deadline, look_at).await {
-                Wake::Stop => return Ok(Claim::InFlight { until }),
+                Wake::Stop => {
+                    if planted(Bug::WaiterDeletesTheClaim) {
+                        self.release_anothers_lease().await;
+                    }
+                    return Ok(Claim::InFlight { until });
+                }
                 // News may be late, and of a life that has expired. A record outlives its leases, so
                 // what expires before the lease that was seen is an earlier one.
                 Wake::News(News::Settled { fingerprint, settlement, expires })
@@ -112,6 +118,16 @@ impl Errand {
             }
             polls.set_cap(ears.longest_pause(&shared));
             look_at = before(&*shared.host, deadline, polls.pause(&*shared.host));
+        }
+    }
+
+    /// What no waiter may do: it makes itself a lease out of the record. Only for [`Bug`].
+    async fn release_anothers_lease(&self) {
+        let (store, id) = (&self.claimant.shared().store, self.claimant.id());
+        if let Ok(Some(Record { fingerprint, fence, owner, expires, .. })) = store.inspect(id).await
+        {
+            let lease = Lease::new(id, fingerprint, fence, owner, expires, expires);
+            let _ = store.release(&lease, Release::Retry).await;
         }
     }
 

@@ -5,12 +5,14 @@ use std::borrow::Cow;
 use http::header::{self, HeaderMap, HeaderName};
 use http::request::Parts;
 use semel_core::Fingerprint;
+use semel_planted::{Bug, planted};
 
 use crate::json;
 use crate::policy::RoutePolicy;
 
 /// The fingerprint of a request whose body has been read.
 pub(crate) fn fingerprint_of(parts: &Parts, body: &[u8], policy: &RoutePolicy) -> Fingerprint {
+    let body = if planted(Bug::FingerprintIgnored) { &[] } else { body };
     let mut named: Vec<(&str, Cow<'_, [u8]>)> = Vec::with_capacity(10);
     named.push(("method", parts.method.as_str().as_bytes().into()));
     // As it was sent, unlike in the scope: see `Route::what`.

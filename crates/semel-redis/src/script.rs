@@ -4,17 +4,19 @@
 //! is restarted, and one that takes its place may never have known them. So they are loaded on every
 //! new connection, and if one is missing all the same it is sent with its text, which loads it.
 
+use std::borrow::Cow;
 use std::sync::LazyLock;
 
 use redis::{Pipeline, Script as Hashed};
 use semel_core::RecordId;
+use semel_planted::{Bug, planted};
 
 use crate::wire::question;
 
 /// A script and its hash.
 #[derive(Debug)]
 pub(crate) struct Script {
-    code: &'static str,
+    code: Cow<'static, str>,
     hash: String,
 }
 
@@ -87,7 +89,7 @@ impl Scripts {
         let mut pipeline = redis::pipe();
         let Self { claim, renew, settle, release, inspect, health, keep, tell } = self;
         for script in [claim, renew, settle, release, inspect, health, keep, tell] {
-            pipeline.cmd("SCRIPT").arg("LOAD").arg(script.code).ignore();
+            pipeline.cmd("SCRIPT").arg("LOAD").arg(&*script.code).ignore();
         }
         pipeline
     }
@@ -97,8 +99,25 @@ impl Scripts {
 
 impl Script {
     fn new(code: &'static str) -> Self {
-        Self { code, hash: Hashed::new(code).get_hash().to_owned() }
+        let code = with_planted(code);
+        let hash = Hashed::new(&code).get_hash().to_owned();
+        Self { code, hash }
     }
+}
+
+/// The code, with a mistake in it if one is planted there.
+fn with_planted(code: &'static str) -> Cow<'static, str> {
+    if planted(Bug::NoFenceCheck) {
+        let checked = "seen.owner == ARGV[3] and seen.fence == tonumber(ARGV[4])";
+        return code.replace(checked, "true").into();
+    }
+    if planted(Bug::RenewAfterExpiry) && code.contains("-- Extends a lease.") {
+        let taken_back = "if seen then seen.owner, seen.fence = ARGV[3], tonumber(ARGV[4]) end";
+        return code
+            .replace("local seen = look()", &format!("local seen = look()\n{taken_back}"))
+            .into();
+    }
+    code.into()
 }
 
 // === impl Call ===

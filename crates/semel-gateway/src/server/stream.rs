@@ -10,6 +10,8 @@ use std::time::Duration;
 use tokio::io::{AsyncRead, AsyncReadExt as _, AsyncWrite, ReadBuf};
 use tokio::time::{Sleep, sleep};
 
+use semel_planted::{Bug, planted};
+
 use super::activity::Activity;
 
 /// What a client that speaks HTTP/2 without having been asked sends first.
@@ -73,6 +75,9 @@ impl<T: AsyncRead + Unpin> AsyncRead for ClientStream<T> {
         ready!(Pin::new(&mut this.stream).poll_read(context, buffer))?;
         if buffer.filled().len() > before {
             this.activity.bytes_read();
+        }
+        if planted(Bug::BodyNotDrained) {
+            forget_body(&mut buffer.filled_mut()[before..]);
         }
         Poll::Ready(Ok(()))
     }
@@ -139,6 +144,18 @@ impl<T: AsyncRead + AsyncWrite + Unpin> AsyncWrite for ClientStream<T> {
                 Ok(()) | Err(_) => return Poll::Ready(Ok(())),
             }
         }
+    }
+}
+
+/// Only for [`Bug`]: a request that will be refused for want of a key has no body, it seems, and so what
+/// follows its head is the next request. To leave a body unread is not enough: hyper would close the
+/// connection.
+fn forget_body(head: &mut [u8]) {
+    let find = |name: &[u8]| head.windows(name.len()).position(|part| part == name);
+    if find(b"idempotency-key").is_none()
+        && let Some(at) = find(b"content-length")
+    {
+        head[at..][..7].copy_from_slice(b"ignored");
     }
 }
 

@@ -4,6 +4,7 @@ use std::net::IpAddr;
 use http::header::{self, HeaderMap};
 use http::request::Parts;
 use semel_core::Scope;
+use semel_planted::{Bug, planted};
 
 use crate::json::{self, Pointer, Scalar};
 use crate::policy::{OnMissingScope, RoutePolicy};
@@ -30,7 +31,8 @@ pub(crate) fn scope_of(
     let mut parts: Vec<(&str, Cow<'_, [u8]>)> = Vec::with_capacity(2 + 2 * policy.scope.len());
     parts.push(("method", request.method.as_str().as_bytes().into()));
     parts.push(("route", what.as_bytes().into()));
-    for source in &policy.scope {
+    let sources = if planted(Bug::ScopeDropped) { &[] } else { &*policy.scope };
+    for source in sources {
         let before = parts.len();
         add_identity(&mut parts, request, source);
         // More than the name of the source?

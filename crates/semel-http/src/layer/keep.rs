@@ -8,6 +8,7 @@ use http::header::{self, HeaderMap, HeaderValue};
 use http::{Response, StatusCode, response};
 use http_body::Body;
 use semel_core::{Outcome, Reply, ResultId};
+use semel_planted::{Bug, planted};
 
 use super::body::Read;
 use super::reading::{Reading, read};
@@ -135,7 +136,7 @@ fn stored(
 ) -> Reply {
     let none = HeaderMap::new();
     let trailers = trailers.unwrap_or(&none);
-    let cookies = policy.replay_cookies;
+    let cookies = policy.replay_cookies || planted(Bug::CookiesReplayed);
     let reply =
         Reply::new(stored_reply::encode(parts.status, &parts.headers, cookies, body, trailers));
     match result_of(&parts.headers, body, policy) {

@@ -22,13 +22,22 @@ pub struct RedisCluster {
 impl RedisCluster {
     /// Starts so many masters, with so many replicas each, and waits until all agree.
     pub fn start(masters: usize, replicas: usize, options: &RedisOptions) -> Result<Self, Error> {
+        Self::start_each(masters, replicas, |_, clustered| clustered.on_top_of(options).start())
+    }
+
+    /// The same, but `start` starts each server by its number, in the order of
+    /// [`servers`](Self::servers), with what it is given and more.
+    pub fn start_each(
+        masters: usize,
+        replicas: usize,
+        mut start: impl FnMut(usize, RedisOptions) -> Result<Redis, Error>,
+    ) -> Result<Self, Error> {
         let mut servers = Vec::new();
-        for _ in 0..masters * (1 + replicas) {
-            let options = options
-                .clone()
+        for number in 0..masters * (1 + replicas) {
+            let clustered = Redis::options()
                 .setting("cluster-enabled", "yes")
                 .setting("cluster-port", port::spare()?.to_string());
-            servers.push(options.start()?);
+            servers.push(start(number, clustered)?);
         }
         let cluster = Self { masters, servers };
         cluster.join()?;

@@ -62,6 +62,13 @@ impl RedisOptions {
         self
     }
 
+    /// These settings after those of `options`, and all else as there.
+    pub(super) fn on_top_of(self, options: &Self) -> Self {
+        let mut all = options.clone();
+        all.settings.extend(self.settings);
+        all
+    }
+
     /// Starts the server, and waits until it can be used.
     pub fn start(self) -> Result<Redis, Error> {
         check_installed()?;

@@ -1,0 +1,73 @@
+/// A mistake. Each was made by somebody, somewhere (`docs/reference/traps.md`).
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Bug {
+    /// Whoever settles, releases or renews is believed, though another has the lease by now (Redis).
+    NoFenceCheck,
+    /// A lease that ran out is taken back by a renewal, though another has it by now (Redis).
+    RenewAfterExpiry,
+    /// The client is told an outcome before it is settled (engine).
+    AnswerBeforeSettle,
+    /// A settlement is acknowledged while it is in a buffer of the process only (embedded store).
+    SettleNotSynced,
+    /// Bodies are left out of the fingerprint (HTTP).
+    FingerprintIgnored,
+    /// The client's identity is left out of the scope (HTTP).
+    ScopeDropped,
+    /// Cookies are kept with the reply, and replayed (HTTP).
+    CookiesReplayed,
+    /// A request is refused early, and its unread body is taken for the next request (gateway).
+    BodyNotDrained,
+    /// A sweep takes records without an outcome for garbage (embedded store).
+    SweepDeletesLiveLeases,
+    /// A holder remembers its own outcome, though its settlement was refused (cache).
+    CacheAnswersAfterTakeover,
+    /// A claim whose answer was lost is sent again in another's name (engine).
+    ClaimRetriedWithoutOwner,
+    /// Who waits for another's outcome and gives up hands back the other's lease (engine).
+    WaiterDeletesTheClaim,
+}
+
+// === impl Bug ===
+
+impl Bug {
+    /// All of them.
+    pub const ALL: [Self; 12] = [
+        Self::NoFenceCheck,
+        Self::RenewAfterExpiry,
+        Self::AnswerBeforeSettle,
+        Self::SettleNotSynced,
+        Self::FingerprintIgnored,
+        Self::ScopeDropped,
+        Self::CookiesReplayed,
+        Self::BodyNotDrained,
+        Self::SweepDeletesLiveLeases,
+        Self::CacheAnswersAfterTakeover,
+        Self::ClaimRetriedWithoutOwner,
+        Self::WaiterDeletesTheClaim,
+    ];
+
+    /// Its name.
+    #[must_use]
+    pub const fn as_str(self) -> &'static str {
+        match self {
+            Self::NoFenceCheck => "no-fence-check",
+            Self::RenewAfterExpiry => "renew-after-expiry",
+            Self::AnswerBeforeSettle => "answer-before-settle",
+            Self::SettleNotSynced => "settle-not-synced",
+            Self::FingerprintIgnored => "fingerprint-ignored",
+            Self::ScopeDropped => "scope-dropped",
+            Self::CookiesReplayed => "cookies-replayed",
+            Self::BodyNotDrained => "body-not-drained",
+            Self::SweepDeletesLiveLeases => "sweep-deletes-live-leases",
+            Self::CacheAnswersAfterTakeover => "cache-answers-after-takeover",
+            Self::ClaimRetriedWithoutOwner => "claim-retried-without-owner",
+            Self::WaiterDeletesTheClaim => "waiter-deletes-the-claim",
+        }
+    }
+
+    /// The one with this name.
+    #[must_use]
+    pub fn named(name: &str) -> Option<Self> {
+        Self::ALL.into_iter().find(|bug| bug.as_str() == name)
+    }
+}

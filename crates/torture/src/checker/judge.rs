@@ -1,0 +1,202 @@
+//! When the whole history is known: may each record have been executed as it was?
+
+use super::record::Execution;
+use super::{Checker, Excuse, Report, Rule, SLACK, Suspicion};
+use crate::clients::DOUBT;
+use crate::history::Route;
+use crate::stores::CLOCK_BACK_MAX;
+
+/// After the faults, a key may take its lease and this much longer, in microseconds.
+const LIVENESS: u64 = 5_000_000;
+/// By then an outcome is settled, if nothing has happened yet: what happens later is no excuse.
+const SETTLE: u64 = 1_000_000;
+/// How long before an execution its lease may have begun, when nothing holds the gateway up.
+const CLAIM: u64 = 1_000_000;
+
+// === impl Checker ===
+
+impl Checker {
+    pub(super) fn finish(mut self) -> Report {
+        self.judge_suspicions();
+        for record in 0..self.records.len() {
+            self.judge_takeovers(record);
+            self.judge_fences(record);
+            self.judge_recorded(record);
+            self.judge_last_words(record);
+        }
+        self.report.keys = self.records.len() as u64;
+        let unknown = self.records.iter().filter(|record| record.unknown.is_some());
+        self.report.unknown = unknown.count() as u64;
+        self.report
+    }
+
+    fn judge_suspicions(&mut self) {
+        for suspicion in std::mem::take(&mut self.suspicions) {
+            let Suspicion { rule, record, gateway, excuse, during, lines, what } = suspicion;
+            let from = during.0.saturating_sub(SLACK);
+            let fault = match excuse {
+                Excuse::Any => self.faults.any(gateway, from, during.1),
+                Excuse::StoreLoss => self.faults.store_loss(gateway, from, during.1),
+            };
+            if fault.is_none() {
+                self.accuse(rule, record, during, lines, what);
+            }
+        }
+    }
+
+    /// Each execution after another has a reason.
+    fn judge_takeovers(&mut self, record: usize) {
+        let mut executions = self.records[record].executions.clone();
+        if executions.len() > 1 {
+            self.report.executed_again += 1;
+        }
+        executions.sort_by_key(|execution| (execution.fence, execution.began));
+        for pair in executions.windows(2) {
+            let (first, second) = (&pair[0], &pair[1]);
+            let Some((rule, what)) = self.fault_of(self.records[record].route, first, second)
+            else {
+                continue;
+            };
+            let lines = vec![first.line, second.line];
+            self.accuse(rule, record, (first.began, second.began), lines, what);
+        }
+    }
+
+    /// What is wrong with an execution after another, if anything.
+    fn fault_of(
+        &self,
+        route: Route,
+        first: &Execution,
+        second: &Execution,
+    ) -> Option<(Rule, String)> {
+        let from = first.began.saturating_sub(SLACK);
+        if first.fence == second.fence {
+            let crashed = self.faults.any_lease_loss(from, second.began).is_some();
+            let rule = if crashed { Rule::ClaimFirst } else { Rule::OneLease };
+            return Some((rule, format!("two executions with the fence {:?}", first.fence)));
+        }
+        if first.is_released(route, second.began) {
+            return None;
+        }
+        if route == Route::Hold {
+            let what = format!("executed again with the fence {:?}", second.fence);
+            return Some((Rule::HoldExecutedAgain, what));
+        }
+        if second.began < first.began {
+            // The first began late: see `judge_fences`.
+            return None;
+        }
+        let until = second.began.min(first.end().saturating_add(SETTLE));
+        let Some(fault) = self.faults.lease_loss(first.gateway, from, until) else {
+            let overlap = second.began < first.end();
+            let rule = if overlap { Rule::OneLease } else { Rule::UnexplainedExecution };
+            let gateway = first.gateway;
+            return Some((
+                rule,
+                format!("executed again; nothing had happened to gateway {gateway}"),
+            ));
+        };
+        // If it was only killed, its lease ran on by itself.
+        let held_up = self.faults.held_up(first.gateway, from, second.began).is_some();
+        let lease = self.head.lease_ms * 1_000;
+        let early = second.began + CLAIM < first.began + lease;
+        (!held_up && early).then(|| {
+            let what = format!("taken over before its lease can have run out ({})", fault.kind);
+            (Rule::OneLease, what)
+        })
+    }
+
+    /// A lower fence comes after a higher one only from a gateway that was held up.
+    fn judge_fences(&mut self, record: usize) {
+        let mut executions = self.records[record].executions.clone();
+        executions.sort_by_key(|execution| execution.began);
+        let Some(mut highest) = executions.first().cloned() else { return };
+        for execution in executions.into_iter().skip(1) {
+            if execution.fence >= highest.fence {
+                highest = execution;
+                continue;
+            }
+            // Its claim may be as old as the first request.
+            let from = self.records[record].first_invoke.unwrap_or(0).saturating_sub(SLACK);
+            if self.faults.held_up(execution.gateway, from, execution.began).is_some() {
+                self.report.late += 1;
+                continue;
+            }
+            let what = format!("fence {:?} after {:?}", execution.fence, highest.fence);
+            let lines = vec![highest.line, execution.line];
+            let during = (highest.began, execution.began);
+            self.accuse(Rule::FenceWentBack, record, during, lines, what);
+        }
+    }
+
+    /// No later lease was granted than the one whose outcome is recorded.
+    fn judge_recorded(&mut self, record: usize) {
+        let of_key = &self.records[record];
+        let (Some(recorded), Some(answer)) = (of_key.recorded(), &of_key.answer) else { return };
+        let later = of_key.executions.iter().find(|other| other.fence > recorded.fence);
+        let Some(later) = later else { return };
+        let rule = if later.began > answer.at.t { Rule::SettledIsFinal } else { Rule::Fenced };
+        let what = format!(
+            "{} with the fence {:?} is recorded, and {} was executed with {:?}",
+            recorded.nonce, recorded.fence, later.nonce, later.fence
+        );
+        let lines = vec![recorded.line, answer.at.line, later.line];
+        let during = (recorded.began, later.began.max(answer.at.t));
+        self.accuse(rule, record, during, lines, what);
+    }
+
+    /// When all faults were over, everything came to an end.
+    fn judge_last_words(&mut self, record: usize) {
+        let of_key = &self.records[record];
+        let (Some(first), Some(last)) = (of_key.first_read, of_key.last_read) else { return };
+        let until = of_key.last_words.iter().map(|(_, at)| at.t).max().unwrap_or(last.t);
+        let known = of_key.answer.as_ref().filter(|answer| answer.at.t < first.t);
+        let from = of_key.first_invoke.unwrap_or(first.t);
+        let lines = vec![first.line, last.line];
+        if of_key.last_words.len() < self.head.gateways {
+            let heard = of_key.last_words.len();
+            let rule = if known.is_some() { Rule::AnswerLost } else { Rule::Liveness };
+            let what = format!("{heard} of {} gateways had a last word", self.head.gateways);
+            return self.accuse(rule, record, (from, until), lines, what);
+        }
+        let back = if self.faults.clock_went_back() { CLOCK_BACK_MAX * 1_000 } else { 0 };
+        if until - first.t > self.head.lease_ms * 1_000 + LIVENESS + back {
+            let what = format!("the last word took {} ms", (until - first.t) / 1_000);
+            return self.accuse(Rule::Liveness, record, (from, until), lines, what);
+        }
+        if of_key.answer.is_none() {
+            self.judge_unknown(record, from, until, lines);
+        }
+    }
+
+    /// That nobody knows the outcome has a reason.
+    fn judge_unknown(&mut self, record: usize, from: u64, until: u64, mut lines: Vec<u64>) {
+        let latest = self.records[record].executions.iter().max_by_key(|one| one.began);
+        let Some(latest) = latest.cloned() else {
+            self.judge_unborn(record, from, until, lines);
+            return;
+        };
+        let was_cut = latest.ended.is_some_and(|ended| ended.status == 0);
+        let (began, end) =
+            (latest.began.saturating_sub(SLACK), latest.end().saturating_add(SETTLE));
+        if !was_cut && self.faults.lease_loss(latest.gateway, began, end).is_none() {
+            lines.push(latest.line);
+            lines.extend(latest.ended.map(|ended| ended.line));
+            let what = format!("{} was not disturbed, and its outcome is unknown", latest.nonce);
+            self.accuse(Rule::Detached, record, (from, until), lines, what);
+        }
+    }
+
+    /// Held, and never executed: somebody was granted a lease and has not heard of it. If it is alive, it
+    /// finds out and hands the lease back, once it can.
+    fn judge_unborn(&mut self, record: usize, from: u64, until: u64, lines: Vec<u64>) {
+        let told = self.records[record].unknown.map_or(until, |unknown| unknown.t);
+        let has_died = self.faults.any_end(from.saturating_sub(SLACK), told).is_some();
+        let doubt = u64::try_from(DOUBT.as_micros()).unwrap_or(u64::MAX);
+        let is_in_doubt = self.faults.any_lease_loss(told.saturating_sub(doubt), told).is_some();
+        if !has_died && !is_in_doubt {
+            let what = "held and never executed, and no gateway has died".to_owned();
+            self.accuse(Rule::Liveness, record, (from, until), lines, what);
+        }
+    }
+}

@@ -1,0 +1,170 @@
+//! What a history came to.
+
+use std::collections::BTreeMap;
+use std::fmt;
+
+use super::Rule;
+use crate::history::{Head, Route};
+
+/// How many violations are shown. The rest is counted.
+const SHOWN_MAX: usize = 20;
+
+/// Something that must not be.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Violation {
+    /// What was broken.
+    pub rule: Rule,
+    /// The scope of the record.
+    pub scope: u8,
+    /// Its route.
+    pub route: Route,
+    /// Its key.
+    pub key: String,
+    /// The lines of the history that show it.
+    pub lines: Vec<u64>,
+    /// In words.
+    pub what: String,
+}
+
+/// What was counted, and what was wrong.
+#[derive(Clone, Debug, Default)]
+pub struct Report {
+    /// The seed of the run.
+    pub seed: u64,
+    /// Its store.
+    pub store: String,
+    /// The command that repeats it.
+    pub command: String,
+    /// Lines of the history.
+    pub lines: u64,
+    /// Requests that were sent.
+    pub requests: u64,
+    /// Of these, when the last reads began.
+    pub requests_under_faults: u64,
+    /// Outcomes that were told.
+    pub outcomes: u64,
+    /// Of these, those that were not recorded yet.
+    pub unrecorded: u64,
+    /// Requests without an answer.
+    pub unheard: u64,
+    /// Answers without an outcome, by code.
+    pub refusals: BTreeMap<String, u64>,
+    /// Records.
+    pub keys: u64,
+    /// Of these, those whose outcome nobody knew at some time.
+    pub unknown: u64,
+    /// Of these, those that were executed more than once.
+    pub executed_again: u64,
+    /// Executions.
+    pub executions: u64,
+    /// Of these, those after another's lease ran out.
+    pub takeovers: u64,
+    /// Of these, those by a holder that was held up, and came after its successor.
+    pub late: u64,
+    /// Writes that stores refused because of their fence.
+    pub refused: u64,
+    /// Faults, by kind.
+    pub faults: BTreeMap<String, u64>,
+    /// For how long there were faults, in microseconds.
+    pub faulty_micros: u64,
+    /// What was wrong.
+    pub violations: Vec<Violation>,
+    /// What a weak store lost in a failover, as it may.
+    pub losses: Vec<Violation>,
+}
+
+// === impl Report ===
+
+impl Report {
+    pub(super) fn new(head: &Head) -> Self {
+        let (store, command) = (head.store.clone(), head.command.clone());
+        Self { seed: head.seed, store, command, ..Self::default() }
+    }
+
+    pub(super) fn phase(&mut self, name: &str, t: u64) {
+        match name {
+            "faults" => self.faulty_micros = t,
+            "calm" => self.faulty_micros = t.saturating_sub(self.faulty_micros),
+            "reads" => self.requests_under_faults = self.requests,
+            _ => (),
+        }
+    }
+
+    /// The names of all that was broken, each once.
+    pub fn broken(&self) -> Vec<&'static str> {
+        let mut rules: Vec<Rule> = self.violations.iter().map(|violation| violation.rule).collect();
+        rules.sort();
+        rules.dedup();
+        rules.into_iter().map(Rule::as_str).collect()
+    }
+
+    /// For programs: one line of JSON.
+    pub fn result(&self) -> String {
+        let Self { seed, store, requests, keys, takeovers, .. } = self;
+        serde_json::json!({
+            "seed": seed,
+            "store": store,
+            "requests": requests,
+            "keys": keys,
+            "takeovers": takeovers,
+            "refused": self.refused,
+            "faults": self.faults.values().sum::<u64>(),
+            "losses": self.losses.len(),
+            "violations": self.violations.len(),
+            "broken": self.broken(),
+        })
+        .to_string()
+    }
+}
+
+impl fmt::Display for Report {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let seconds = (self.faulty_micros / 1_000_000).max(1);
+        writeln!(
+            f,
+            "{}, seed {}: {} requests ({} a second under faults), {} outcomes told, {} keys, {} executions",
+            self.store,
+            self.seed,
+            self.requests,
+            self.requests_under_faults / seconds,
+            self.outcomes,
+            self.keys,
+            self.executions
+        )?;
+        writeln!(
+            f,
+            "  {} takeovers, {} keys executed again, {} late executions, {} stale writes refused, \
+             {} keys unknown, {} outcomes unrecorded, {} requests unheard",
+            self.takeovers,
+            self.executed_again,
+            self.late,
+            self.refused,
+            self.unknown,
+            self.unrecorded,
+            self.unheard
+        )?;
+        writeln!(f, "  faults: {}", counts(&self.faults))?;
+        writeln!(f, "  refusals: {}", counts(&self.refusals))?;
+        if !self.losses.is_empty() {
+            writeln!(f, "  lost by a failover, as this store may: {}", self.losses.len())?;
+            self.losses.iter().take(SHOWN_MAX).try_for_each(|loss| writeln!(f, "    {loss}"))?;
+        }
+        write!(f, "  violations: {}", self.violations.len())?;
+        let shown = self.violations.iter().take(SHOWN_MAX);
+        shown.into_iter().try_for_each(|violation| write!(f, "\n    {violation}"))
+    }
+}
+
+/// `one 1, other 2`.
+pub(crate) fn counts(counted: &BTreeMap<String, u64>) -> String {
+    let parts: Vec<String> =
+        counted.iter().map(|(name, count)| format!("{name} {count}")).collect();
+    if parts.is_empty() { "none".to_owned() } else { parts.join(", ") }
+}
+
+impl fmt::Display for Violation {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self { rule, scope, route, key, lines, what } = self;
+        write!(f, "{rule}: scope {scope}, /{route}, key {key}: {what} (lines {lines:?})")
+    }
+}

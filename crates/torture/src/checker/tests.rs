@@ -1,0 +1,60 @@
+//! Hand-written histories: for each rule one that breaks it, and one that comes close and does not.
+
+mod answers;
+mod executions;
+mod last_words;
+mod story;
+
+use std::collections::BTreeSet;
+
+use super::{Rule, check_lines};
+use story::Story;
+
+#[test]
+fn a_history_must_begin_with_what_the_run_was() {
+    let error =
+        check_lines(&b"{\"t\":1,\"e\":\"phase\",\"name\":\"faults\"}\n"[..]).expect_err("no head");
+    assert!(error.to_string().contains("the first line"), "{error}");
+    check_lines(&b""[..]).expect_err("nothing");
+    let error = check_lines(&b"{\"t\":1}\n"[..]).expect_err("no event");
+    assert!(error.to_string().contains("line 1"), "{error}");
+}
+
+#[test]
+fn an_answer_to_nothing_is_no_history() {
+    let mut story = Story::new();
+    story.info(5, 99, "hung-up");
+    let error = check_lines(story.text().as_bytes()).expect_err("nobody asked");
+    assert!(format!("{error:#}").contains("99"), "{error:#}");
+}
+
+#[test]
+fn a_violation_names_rule_scope_key_and_lines() {
+    let mut story = Story::new();
+    story.call(0, 1, 0).begin(1, "n1", 0, 1).end(2, "n1", 201).ok(3, 1, "n1");
+    story.call(4, 2, 1).begin(5, "n2", 1, 2).end(6, "n2", 201);
+    let report = story.report();
+    let shown = report.violations[0].to_string();
+    assert!(shown.starts_with("hold-executed-again: scope 0, /hold, key k: "), "{shown}");
+    assert!(shown.ends_with("(lines [3, 7])"), "{shown}");
+    assert!(report.result().contains(r#""broken":["I2 settled-is-final","hold-executed-again"]"#));
+}
+
+#[test]
+fn names_of_rules_are_their_own() {
+    let names: BTreeSet<&str> = Rule::ALL.iter().map(|rule| rule.as_str()).collect();
+    assert_eq!(names.len(), Rule::ALL.len());
+    for id in 1..=10 {
+        assert!(names.iter().any(|name| name.starts_with(&format!("I{id} "))), "I{id}");
+    }
+}
+
+#[test]
+fn a_quiet_run_is_counted_and_breaks_nothing() {
+    let mut story = Story::new();
+    story.call(0, 1, 0).begin(1, "n1", 0, 1).end(2, "n1", 201).ok(3, 1, "n1");
+    story.call(4, 2, 1).ok_with(5, 2, "n1", |told| told.replayed = true);
+    let report = story.report();
+    assert_eq!((report.requests, report.keys, report.executions, report.outcomes), (2, 1, 1, 2));
+    story.breaks(&[]);
+}

@@ -1,0 +1,179 @@
+//! What clients may be told.
+
+use super::story::Story;
+use crate::checker::Rule;
+use crate::history::{Purpose, Route};
+
+/// Executed once, and told.
+fn settled() -> Story {
+    let mut story = Story::new();
+    story.call(0, 1, 0).begin(1, "n1", 0, 1).end(2, "n1", 201).ok(3, 1, "n1");
+    story
+}
+
+#[test]
+fn answers_must_be_the_same_bytes() {
+    let mut same = settled();
+    same.call(10, 2, 1).ok(11, 2, "n1").breaks(&[]);
+    let mut other = settled();
+    other.call(10, 2, 1).ok_with(11, 2, "n1", |told| told.digest = "other".to_owned());
+    other.breaks(&[Rule::OneAnswer]);
+}
+
+#[test]
+fn an_answer_must_be_what_the_upstream_said() {
+    let mut kept = Story::new();
+    kept.call(0, 1, 0).begin(1, "n1", 0, 1).end(2, "n1", 402);
+    kept.ok_with(3, 1, "n1", |told| told.status = 402).breaks(&[]);
+    let mut altered = Story::new();
+    altered.call(0, 1, 0).begin(1, "n1", 0, 1).end(2, "n1", 402).ok(3, 1, "n1");
+    altered.breaks(&[Rule::OneAnswer]);
+}
+
+#[test]
+fn an_answer_must_come_from_an_execution_of_its_key() {
+    let mut invented = settled();
+    invented.call(10, 2, 1).ok(11, 2, "n7").breaks(&[Rule::NoSuchExecution]);
+    let mut of_another = settled();
+    of_another.with_key("other").call(10, 2, 1).ok(11, 2, "n1");
+    of_another.breaks(&[Rule::NoSuchExecution]);
+}
+
+#[test]
+fn an_answer_to_another_scope_shows_its_canary() {
+    let mut story = settled();
+    story.call(10, 2, 1).ok_with(11, 2, "n1", |told| told.scope = Some(3));
+    story.breaks(&[Rule::ScopeCanary]);
+    let mut unreadable = settled();
+    unreadable.call(10, 2, 1).ok_with(11, 2, "n1", |told| told.scope = None);
+    unreadable.breaks(&[Rule::ScopeCanary]);
+}
+
+#[test]
+fn cookies_are_for_the_first_answer_only() {
+    let mut first = Story::new();
+    first.call(0, 1, 0).begin(1, "n1", 0, 1).end(2, "n1", 201);
+    first.ok_with(3, 1, "n1", |told| told.cookies = true).breaks(&[]);
+    let mut replayed = settled();
+    replayed.call(10, 2, 1).ok_with(11, 2, "n1", |told| {
+        told.replayed = true;
+        told.cookies = true;
+    });
+    replayed.breaks(&[Rule::Cookies]);
+}
+
+#[test]
+fn a_body_must_not_be_read_as_a_request() {
+    let mut probed = settled();
+    probed.invoke(10, 2, 0, Purpose::Probe).fail(11, 2, 400, "idempotency_key_missing");
+    probed.call(12, 3, 0).ok(13, 3, "n1").breaks(&[]);
+    let mut smuggled = settled();
+    smuggled.invoke(10, 2, 0, Purpose::Probe).fail(11, 2, 400, "idempotency_key_missing");
+    smuggled.with_key("smuggled-2").begin(12, "n2", 0, 1).end(13, "n2", 201);
+    smuggled.breaks(&[Rule::DrainedBody]);
+    let mut mixed_up = settled();
+    mixed_up.call(10, 2, 0).ok_with(11, 2, "n1", |told| told.key = "other".to_owned());
+    mixed_up.breaks(&[Rule::DrainedBody]);
+}
+
+#[test]
+fn a_connection_that_is_left_open_can_be_used() {
+    let next = |why: &str, fault: Option<&str>| {
+        let mut story = settled();
+        if let Some(kind) = fault {
+            story.fault(9, 9, kind, &[0]);
+        }
+        story.invoke(10, 2, 0, Purpose::AfterProbe).info(11, 2, why);
+        story
+    };
+    next("unexpected end of file", None).breaks(&[Rule::DrainedBody]);
+    next("unexpected end of file", Some("gateway-kill")).breaks(&[]);
+    next("timeout 400", None).breaks(&[]);
+}
+
+#[test]
+fn another_body_must_be_refused_in_every_state() {
+    let mut refused = settled();
+    refused.invoke(10, 2, 1, Purpose::Mismatch).fail(11, 2, 422, "idempotency_payload_mismatch");
+    refused.invoke(12, 3, 1, Purpose::Mismatch).fail(13, 3, 503, "idempotency_store_unavailable");
+    refused.breaks(&[]);
+    for code in ["request_in_progress", "outcome_unknown"] {
+        let mut told = settled();
+        told.invoke(10, 2, 1, Purpose::Mismatch).fail(11, 2, 409, code);
+        told.breaks(&[Rule::MismatchInert]);
+    }
+    let mut replayed = settled();
+    replayed.invoke(10, 2, 1, Purpose::Mismatch).ok(11, 2, "n1").breaks(&[Rule::MismatchInert]);
+    let mut executed = settled();
+    executed.invoke(10, 2, 1, Purpose::Mismatch).info(11, 2, "hung-up");
+    executed.on(Route::Reexecute).begin_with(12, "n2", 1, Some(1), 1).end(13, "n2", 201);
+    executed.breaks(&[Rule::MismatchInert]);
+}
+
+#[test]
+fn the_right_body_must_not_be_refused() {
+    let mut story = settled();
+    story.call(10, 2, 1).fail(11, 2, 422, "idempotency_payload_mismatch");
+    story.breaks(&[Rule::MismatchInert]);
+}
+
+#[test]
+fn what_is_settled_is_neither_in_progress_nor_unknown() {
+    for code in ["request_in_progress", "outcome_unknown"] {
+        let mut story = settled();
+        story.call(10, 2, 1).fail(11, 2, 409, code).breaks(&[Rule::SettledIsFinal]);
+        // Asked before it was told.
+        let mut early = Story::new();
+        early.call(0, 2, 1).call(0, 1, 0).begin(1, "n1", 0, 1).end(2, "n1", 201);
+        early.ok(3, 1, "n1").fail(4, 2, 409, code).breaks(&[]);
+    }
+}
+
+#[test]
+fn only_hold_says_that_an_outcome_is_unknown() {
+    let mut story = Story::new();
+    story.on(Route::Reexecute).call(0, 1, 0).fail(1, 1, 409, "outcome_unknown");
+    story.breaks(&[Rule::Bounded]);
+}
+
+#[test]
+fn an_answer_that_nobody_expects_is_not_bounded() {
+    for (status, code) in [(500, "none"), (409, "none"), (503, "none"), (200, "none")] {
+        let mut story = Story::new();
+        story.call(0, 1, 0).fail(1, 1, status, code).breaks(&[Rule::Bounded]);
+    }
+    for code in ["shutting_down", "too_busy", "idempotency_store_unavailable"] {
+        Story::new().call(0, 1, 0).fail(1, 1, 503, code).breaks(&[]);
+    }
+}
+
+#[test]
+fn an_answer_comes_in_time_unless_there_is_a_fault() {
+    let mut hung = Story::new();
+    hung.call(0, 1, 0).info(12_000, 1, "timeout 12000").breaks(&[Rule::Bounded]);
+    Story::new().call(0, 1, 0).info(700, 1, "timeout 700").breaks(&[]);
+    let mut cut_off = Story::new();
+    cut_off.call(0, 1, 0).fault(500, 9_000, "front-black-hole", &[0]);
+    cut_off.info(12_000, 1, "timeout 12000").breaks(&[]);
+    let mut elsewhere = Story::new();
+    elsewhere.call(0, 1, 0).fault(500, 9_000, "front-black-hole", &[1]);
+    elsewhere.info(12_000, 1, "timeout 12000").breaks(&[Rule::Bounded]);
+}
+
+#[test]
+fn an_outcome_is_told_unrecorded_only_if_the_store_was_away() {
+    let unrecorded = |fault: Option<&str>, stored: &'static str| {
+        let mut story = Story::new();
+        story.call(0, 1, 0).begin(1, "n1", 0, 1);
+        if let Some(kind) = fault {
+            story.fault(1, 500, kind, &[]);
+        }
+        story.end(2, "n1", 201).ok_with(400, 1, "n1", |told| told.stored = stored);
+        story
+    };
+    unrecorded(Some("store-kill"), "no").breaks(&[]);
+    unrecorded(Some("back-cut"), "no").breaks(&[]);
+    unrecorded(None, "no").breaks(&[Rule::SettleFirst]);
+    unrecorded(Some("front-cut"), "no").breaks(&[Rule::SettleFirst]);
+    unrecorded(Some("store-kill"), "gone").breaks(&[Rule::AnswerLost]);
+}

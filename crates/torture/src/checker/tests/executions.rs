@@ -1,0 +1,155 @@
+//! What may be executed.
+
+use super::story::Story;
+use crate::checker::Rule;
+use crate::history::{Route, Tier};
+
+/// An execution on gateway 0 that goes on for `takes` ms, and the next one on gateway 1 at `next`.
+fn again(route: Route, takes: u64, next: u64) -> Story {
+    let mut story = Story::new();
+    story.on(route).call(0, 1, 0).begin(10, "n1", 0, 1).end(10 + takes, "n1", 201);
+    story.call(next, 2, 1).begin(next, "n2", 1, 2).end(next + 5, "n2", 201).ok(next + 6, 2, "n2");
+    story
+}
+
+#[test]
+fn a_further_execution_needs_a_fault_of_its_gateway() {
+    again(Route::Reexecute, 5, 2_500).breaks(&[Rule::UnexplainedExecution]);
+    for kind in ["gateway-kill", "gateway-pause", "back-reset"] {
+        again(Route::Reexecute, 5, 2_500).fault(12, 900, kind, &[0]).breaks(&[]);
+        let mut elsewhere = again(Route::Reexecute, 5, 2_500);
+        elsewhere.fault(12, 900, kind, &[1]).breaks(&[Rule::UnexplainedExecution]);
+    }
+    for kind in ["store-kill", "store-pause", "clock-forward", "stall", "disk-full"] {
+        again(Route::Reexecute, 5, 2_500).fault(12, 900, kind, &[]).breaks(&[]);
+    }
+}
+
+#[test]
+fn some_faults_explain_no_further_execution() {
+    for kind in ["front-cut", "gateway-term", "near-kill"] {
+        let mut story = again(Route::Reexecute, 5, 2_500);
+        story.fault(0, 3_000, kind, &[0]).breaks(&[Rule::UnexplainedExecution]);
+    }
+    // Long after the first was done.
+    let mut late = again(Route::Reexecute, 5, 20_000);
+    late.fault(15_000, 15_500, "gateway-kill", &[0]).breaks(&[Rule::UnexplainedExecution]);
+}
+
+#[test]
+fn two_executions_at_once_need_a_lost_lease() {
+    again(Route::Reexecute, 4_000, 2_500).breaks(&[Rule::OneLease]);
+    again(Route::Reexecute, 4_000, 2_500).fault(12, 2_400, "gateway-pause", &[0]).breaks(&[]);
+}
+
+#[test]
+fn a_dead_holders_lease_runs_on() {
+    let mut early = again(Route::Reexecute, 4_000, 500);
+    early.fault(12, 100, "gateway-kill", &[0]).breaks(&[Rule::OneLease]);
+    let mut in_time = again(Route::Reexecute, 4_000, 2_100);
+    in_time.fault(12, 100, "gateway-kill", &[0]).breaks(&[]);
+    // Unless the store's clock ran ahead.
+    let mut ahead = again(Route::Reexecute, 4_000, 500);
+    ahead.fault(12, 100, "gateway-kill", &[0]).fault(300, 300, "clock-forward", &[]).breaks(&[]);
+}
+
+#[test]
+fn what_the_upstream_gave_back_may_be_executed_again() {
+    let given_back = |route: Route, status: u16, next: u64| {
+        let mut story = Story::new();
+        story.on(route).call(0, 1, 0).begin(10, "n1", 0, 1).end(20, "n1", status);
+        story.call(next, 2, 1).begin(next, "n2", 1, 2).end(next + 5, "n2", 201);
+        story.ok(next + 6, 2, "n2");
+        story
+    };
+    given_back(Route::Hold, 503, 30).breaks(&[]);
+    given_back(Route::Reexecute, 503, 30).breaks(&[]);
+    given_back(Route::Reexecute, 0, 30).breaks(&[]);
+    given_back(Route::Hold, 0, 30).breaks(&[Rule::HoldExecutedAgain]);
+    given_back(Route::Reexecute, 503, 15).breaks(&[Rule::OneLease]);
+}
+
+#[test]
+fn under_hold_no_fault_explains_a_further_execution() {
+    let mut story = again(Route::Hold, 5, 2_500);
+    story.fault(12, 900, "gateway-kill", &[0]).breaks(&[Rule::HoldExecutedAgain]);
+}
+
+#[test]
+fn an_execution_has_a_claim_of_its_own() {
+    let mut without = Story::new();
+    without.call(0, 1, 0).begin_with(1, "n1", 0, None, 0).end(2, "n1", 201).info(3, 1, "hung-up");
+    without.breaks(&[Rule::ClaimFirst]);
+    let twice = |fault: bool| {
+        let mut story = Story::new();
+        story.on(Route::Reexecute).call(0, 1, 0).begin(10, "n1", 0, 1).end(15, "n1", 201);
+        if fault {
+            story.fault(20, 90, "store-kill", &[]);
+        }
+        story.info(20, 1, "broken").call(90, 2, 1).begin(95, "n2", 1, 1).end(99, "n2", 201);
+        story
+    };
+    twice(true).breaks(&[Rule::ClaimFirst]);
+    twice(false).breaks(&[Rule::OneLease]);
+}
+
+#[test]
+fn what_is_settled_is_not_executed() {
+    let mut story = Story::new();
+    story.on(Route::Reexecute).call(0, 1, 0).begin(10, "n1", 0, 1).end(15, "n1", 201);
+    story.fault(12, 20, "gateway-kill", &[0]).ok(20, 1, "n1");
+    story
+        .call(3_000, 2, 1)
+        .begin(3_001, "n2", 1, 2)
+        .end(3_002, "n2", 201)
+        .info(3_003, 2, "hung-up");
+    story.breaks(&[Rule::SettledIsFinal]);
+}
+
+#[test]
+fn a_late_holder_must_not_record_its_outcome() {
+    // The first is frozen, taken over, and goes on.
+    let taken_over = |recorded: &str| {
+        let mut story = Story::new();
+        story.on(Route::Reexecute).call(0, 1, 0).begin(10, "n1", 0, 1);
+        story.fault(11, 3_000, "gateway-pause", &[0]).end(900, "n1", 201);
+        story.call(2_500, 2, 1).begin(2_501, "n2", 1, 2).end(2_502, "n2", 201);
+        story.ok(3_100, 1, recorded);
+        story
+    };
+    taken_over("n2").breaks(&[]);
+    taken_over("n1").breaks(&[Rule::Fenced]);
+}
+
+#[test]
+fn a_fence_goes_back_only_where_a_gateway_was_held_up() {
+    let late = |fault: &str| {
+        let mut story = Story::new();
+        story.on(Route::Reexecute).call(0, 1, 0).call(2_400, 2, 1);
+        story.fault(5, 2_900, fault, &[0]);
+        story.begin(2_500, "n2", 1, 2).end(2_501, "n2", 201).ok(2_502, 2, "n2");
+        story.begin(2_950, "n1", 0, 1).end(2_951, "n1", 201).ok(2_952, 1, "n2");
+        story
+    };
+    late("gateway-pause").breaks(&[]);
+    assert_eq!(late("gateway-pause").report().late, 1);
+    late("gateway-kill").breaks(&[Rule::FenceWentBack]);
+    late("front-cut").breaks(&[Rule::FenceWentBack]);
+}
+
+#[test]
+fn what_a_failover_may_lose_is_counted_and_is_no_violation() {
+    let lost = |tier: Tier, kind: &str| {
+        let mut story = Story::of_tier(tier);
+        story.call(0, 1, 0).begin(1, "n1", 0, 1).end(2, "n1", 201).ok(3, 1, "n1");
+        story.fault(10, 2_000, kind, &[]);
+        story.call(2_100, 2, 1).begin(2_101, "n2", 1, 1).end(2_102, "n2", 201).ok(2_103, 2, "n2");
+        story.report()
+    };
+    let weak = lost(Tier::Weak, "store-failover");
+    assert_eq!((weak.violations.len(), weak.losses.len()), (0, 2), "{weak}");
+    let strong = lost(Tier::Strong, "store-failover");
+    assert_eq!(strong.broken(), ["I4 one-answer", "I5 claim-first"]);
+    let other = lost(Tier::Weak, "store-restart");
+    assert_eq!(other.broken(), ["I4 one-answer", "I5 claim-first"]);
+}

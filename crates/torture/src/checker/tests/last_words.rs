@@ -1,0 +1,106 @@
+//! What must be true when all faults are over.
+
+use super::story::Story;
+use crate::checker::Rule;
+use crate::history::Route;
+
+#[test]
+fn every_gateway_has_a_last_word() {
+    let read = |second: bool, told: bool| {
+        let mut story = Story::new();
+        story.call(0, 1, 0).begin(1, "n1", 0, 1).end(2, "n1", 201);
+        if told {
+            story.ok(3, 1, "n1")
+        } else {
+            story.info(3, 1, "hung-up")
+        };
+        story.read(10, 2, 0).ok(11, 2, "n1").read(12, 3, 1);
+        if second {
+            story.ok(13, 3, "n1");
+        } else {
+            story.fail(13, 3, 503, "idempotency_store_unavailable");
+        }
+        story
+    };
+    read(true, true).breaks(&[]);
+    read(true, false).breaks(&[]);
+    read(false, true).breaks(&[Rule::AnswerLost]);
+    read(false, false).breaks(&[Rule::Liveness]);
+}
+
+#[test]
+fn the_last_word_comes_in_time() {
+    let took = |ms: u64, back: bool| {
+        let mut story = Story::new();
+        if back {
+            story.fault(0, 0, "clock-back", &[]);
+        }
+        story.call(0, 1, 0).begin(1, "n1", 0, 1).end(2, "n1", 201).info(3, 1, "hung-up");
+        story.read(10, 2, 0).ok(11, 2, "n1");
+        story.read(12, 3, 1).fail(13, 3, 409, "request_in_progress");
+        story.read(10 + ms, 4, 1).ok(10 + ms, 4, "n1");
+        story
+    };
+    // The one that is settled cannot be in progress, so it is another rule's as well.
+    took(6_000, false).breaks(&[Rule::SettledIsFinal]);
+    took(9_000, false).breaks(&[Rule::SettledIsFinal, Rule::Liveness]);
+    took(9_000, true).breaks(&[Rule::SettledIsFinal]);
+}
+
+/// Told in the end that nobody knows.
+fn held(story: &mut Story) -> &mut Story {
+    story.read(30_000, 10, 0).fail(30_001, 10, 409, "outcome_unknown");
+    story.read(30_002, 11, 1).fail(30_003, 11, 409, "outcome_unknown")
+}
+
+#[test]
+fn an_undisturbed_execution_leaves_an_outcome() {
+    let executed = |status: u16, fault: Option<&str>| {
+        let mut story = Story::new();
+        story.call(0, 1, 0).begin(10, "n1", 0, 1);
+        if let Some(kind) = fault {
+            story.fault(11, 500, kind, &[0]);
+        }
+        story.info(12, 1, "hung-up").end(20, "n1", status);
+        held(&mut story);
+        story
+    };
+    executed(201, None).breaks(&[Rule::Detached]);
+    executed(201, Some("front-cut")).breaks(&[Rule::Detached]);
+    executed(201, Some("gateway-kill")).breaks(&[]);
+    executed(201, Some("back-cut")).breaks(&[]);
+    executed(0, None).breaks(&[]);
+}
+
+#[test]
+fn what_was_never_executed_is_held_only_after_a_fault() {
+    let mut story = Story::new();
+    story.call(0, 1, 0).info(5, 1, "broken");
+    held(&mut story).breaks(&[Rule::Liveness]);
+    let mut killed = Story::new();
+    killed.call(0, 1, 0).fault(1, 400, "gateway-kill", &[0]).info(5, 1, "broken");
+    held(&mut killed).breaks(&[]);
+    // A gateway that was only cut off hands the lease back, a little later.
+    for (healed, broken) in [(25_000, &[][..]), (400, &[Rule::Liveness])] {
+        let mut cut_off = Story::new();
+        cut_off.call(0, 1, 0).info(5, 1, "broken").fault(1, healed, "back-reset", &[0]);
+        held(&mut cut_off).breaks(broken);
+    }
+}
+
+#[test]
+fn a_holder_that_comes_back_resolves_what_was_held() {
+    let mut story = Story::new();
+    story.call(0, 1, 0).begin(10, "n1", 0, 1).fault(11, 5_000, "gateway-pause", &[0]);
+    story.call(3_000, 2, 1).fail(3_001, 2, 409, "outcome_unknown").end(20, "n1", 201);
+    story
+        .ok(5_050, 1, "n1")
+        .read(6_000, 3, 0)
+        .ok(6_001, 3, "n1")
+        .read(6_002, 4, 1)
+        .ok(6_003, 4, "n1");
+    story.breaks(&[]);
+    assert_eq!(story.report().unknown, 1);
+    story.on(Route::Hold).read(7_000, 5, 1).fail(7_001, 5, 409, "outcome_unknown");
+    story.breaks(&[Rule::SettledIsFinal]);
+}

@@ -1,0 +1,168 @@
+//! A history that is written by hand. Times are in milliseconds.
+
+use crate::checker::{Report, Rule, check_lines};
+use crate::history::{Event, Head, Line, Purpose, Route, Tier};
+
+/// Two gateways with a lease of 2 s. All is about one record, unless said otherwise.
+pub(super) struct Story {
+    lines: Vec<Line>,
+    scope: u8,
+    route: Route,
+    key: String,
+    faults: u64,
+}
+
+/// What an outcome comes with.
+pub(super) struct Told {
+    pub(super) status: u16,
+    pub(super) digest: String,
+    pub(super) scope: Option<u8>,
+    pub(super) key: String,
+    pub(super) replayed: bool,
+    pub(super) cookies: bool,
+    pub(super) stored: &'static str,
+}
+
+// === impl Story ===
+
+impl Story {
+    pub(super) fn new() -> Self {
+        Self::of_tier(Tier::Strong)
+    }
+
+    pub(super) fn of_tier(tier: Tier) -> Self {
+        let head = Head {
+            seed: 1,
+            store: "redis".to_owned(),
+            tier,
+            seconds: 1,
+            gateways: 2,
+            clients: 1,
+            lease_ms: 2_000,
+            kinds: Vec::new(),
+            versions: String::new(),
+            command: String::new(),
+        };
+        let lines = vec![Line { t: 0, event: Event::Head(head) }];
+        Self { lines, scope: 0, route: Route::Hold, key: "k".to_owned(), faults: 0 }
+    }
+
+    /// What follows is about this route.
+    pub(super) fn on(&mut self, route: Route) -> &mut Self {
+        self.route = route;
+        self
+    }
+
+    pub(super) fn with_key(&mut self, key: &str) -> &mut Self {
+        key.clone_into(&mut self.key);
+        self
+    }
+
+    pub(super) fn call(&mut self, ms: u64, op: u64, gateway: usize) -> &mut Self {
+        self.invoke(ms, op, gateway, Purpose::Call)
+    }
+
+    pub(super) fn read(&mut self, ms: u64, op: u64, gateway: usize) -> &mut Self {
+        self.invoke(ms, op, gateway, Purpose::Read)
+    }
+
+    pub(super) fn invoke(
+        &mut self,
+        ms: u64,
+        op: u64,
+        gateway: usize,
+        purpose: Purpose,
+    ) -> &mut Self {
+        let (scope, route, key) = (self.scope, self.route, self.key.clone());
+        self.add(ms, Event::Invoke { op, purpose, gateway, scope, route, key })
+    }
+
+    pub(super) fn begin(&mut self, ms: u64, nonce: &str, gateway: usize, fence: u64) -> &mut Self {
+        self.begin_with(ms, nonce, gateway, Some(fence), 0)
+    }
+
+    pub(super) fn begin_with(
+        &mut self,
+        ms: u64,
+        nonce: &str,
+        gateway: usize,
+        fence: Option<u64>,
+        variant: u8,
+    ) -> &mut Self {
+        let (scope, route, key, nonce) =
+            (self.scope, self.route, self.key.clone(), nonce.to_owned());
+        self.add(ms, Event::Begin { nonce, gateway, scope, route, key, fence, variant })
+    }
+
+    pub(super) fn end(&mut self, ms: u64, nonce: &str, status: u16) -> &mut Self {
+        self.add(ms, Event::End { nonce: nonce.to_owned(), status })
+    }
+
+    pub(super) fn ok(&mut self, ms: u64, op: u64, nonce: &str) -> &mut Self {
+        self.ok_with(ms, op, nonce, |_| ())
+    }
+
+    pub(super) fn ok_with(
+        &mut self,
+        ms: u64,
+        op: u64,
+        nonce: &str,
+        change: impl FnOnce(&mut Told),
+    ) -> &mut Self {
+        let mut told = Told {
+            status: 201,
+            digest: format!("bytes of {nonce}"),
+            scope: Some(self.scope),
+            key: self.key.clone(),
+            replayed: false,
+            cookies: false,
+            stored: "yes",
+        };
+        change(&mut told);
+        let Told { status, digest, scope, key, replayed, cookies, stored } = told;
+        let (nonce, stored) = (nonce.to_owned(), stored.to_owned());
+        self.add(ms, Event::Ok { op, status, nonce, digest, scope, key, replayed, cookies, stored })
+    }
+
+    pub(super) fn fail(&mut self, ms: u64, op: u64, status: u16, code: &str) -> &mut Self {
+        self.add(ms, Event::Fail { op, status, code: code.to_owned() })
+    }
+
+    pub(super) fn info(&mut self, ms: u64, op: u64, why: &str) -> &mut Self {
+        self.add(ms, Event::Info { op, why: why.to_owned() })
+    }
+
+    /// A fault of a gateway, or of all if none is named.
+    pub(super) fn fault(&mut self, from: u64, to: u64, kind: &str, hits: &[usize]) -> &mut Self {
+        self.faults += 1;
+        let (id, kind, hits) = (self.faults, kind.to_owned(), hits.to_vec());
+        self.add(from, Event::Fault { id, kind, hits, note: String::new() });
+        self.add(to, Event::Healed { id })
+    }
+
+    fn add(&mut self, ms: u64, event: Event) -> &mut Self {
+        // Late enough that what is before it is not before the run.
+        self.lines.push(Line { t: (ms + 60_000) * 1_000, event });
+        self
+    }
+
+    pub(super) fn text(&self) -> String {
+        let line = |line: &Line| serde_json::to_string(line).expect("JSON") + "\n";
+        self.lines.iter().map(line).collect()
+    }
+
+    pub(super) fn report(&self) -> Report {
+        check_lines(self.text().as_bytes()).expect("a history")
+    }
+
+    /// It breaks these, and no others.
+    #[track_caller]
+    pub(super) fn breaks(&self, rules: &[Rule]) {
+        let report = self.report();
+        let mut expected: Vec<&str> = rules.iter().map(|rule| rule.as_str()).collect();
+        expected.sort_unstable();
+        let mut broken = report.broken();
+        broken.sort_unstable();
+        assert_eq!(broken, expected, "{report}");
+    }
+}

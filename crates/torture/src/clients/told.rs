@@ -1,0 +1,113 @@
+//! What an answer means.
+
+use std::hash::{DefaultHasher, Hash as _, Hasher as _};
+
+use super::SCOPES;
+use super::wire::Answer;
+use crate::effects::canary;
+use crate::history::Event;
+
+/// What a client makes of what it heard.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Told {
+    /// The outcome, which is recorded.
+    Outcome,
+    /// The outcome, and that it could not be recorded.
+    Unrecorded,
+    /// That nobody knows.
+    Unknown,
+    /// That another attempt is executing.
+    InProgress,
+    /// That the key belongs to another request.
+    Mismatch,
+    /// To come again.
+    Later,
+    /// Nothing.
+    Nothing,
+}
+
+/// Headers in which a replay may differ from the first answer, or that belong to the connection.
+const NOT_COMPARED: [&str; 7] = [
+    "set-cookie",
+    "x-idempotency-replayed",
+    "x-idempotency-stored",
+    "connection",
+    "keep-alive",
+    "transfer-encoding",
+    "content-length",
+];
+
+// === impl Told ===
+
+impl Told {
+    /// What an answer says, and how it is written down.
+    pub(super) fn of(answer: &Answer, op: u64, seed: u64) -> (Self, Event) {
+        if let Some(nonce) = answer.header("x-effect-nonce") {
+            return outcome(answer, nonce, op, seed);
+        }
+        let code = code(answer);
+        let told = match (answer.status, code.as_str()) {
+            (409, "outcome_unknown") => Self::Unknown,
+            (409, "request_in_progress") => Self::InProgress,
+            (422, "idempotency_payload_mismatch") => Self::Mismatch,
+            _ => Self::Later,
+        };
+        (told, Event::Fail { op, status: answer.status, code })
+    }
+
+    /// Does the client know all that it can?
+    pub(super) const fn is_final(self) -> bool {
+        matches!(self, Self::Outcome | Self::Unknown)
+    }
+
+    /// Is there a record for sure?
+    pub(super) const fn shows_record(self) -> bool {
+        matches!(self, Self::Outcome | Self::Unknown | Self::InProgress)
+    }
+}
+
+fn outcome(answer: &Answer, nonce: &str, op: u64, seed: u64) -> (Told, Event) {
+    // A reply of 5xx is not kept.
+    if answer.status >= 500 {
+        let code = "upstream".to_owned();
+        return (Told::Later, Event::Fail { op, status: answer.status, code });
+    }
+    let line = answer.body.split(|byte| *byte == b'\n').next().unwrap_or_default();
+    let line = String::from_utf8_lossy(line).into_owned();
+    let part = |name: &str| line.split(' ').find_map(|part| part.strip_prefix(name)).unwrap_or("");
+    let (told, stored) = match answer.header("x-idempotency-stored") {
+        None => (Told::Outcome, "yes"),
+        Some(_) if answer.header("x-idempotency-expires").is_some() => (Told::Unrecorded, "no"),
+        Some(_) => (Told::Unrecorded, "gone"),
+    };
+    let is_same = part("nonce=") == nonce;
+    let event = Event::Ok {
+        op,
+        status: answer.status,
+        nonce: if is_same { nonce.to_owned() } else { format!("{nonce} and {}", part("nonce=")) },
+        digest: digest(answer),
+        scope: (0..SCOPES).find(|scope| canary(seed, *scope) == part("canary=")),
+        key: part("key=").to_owned(),
+        replayed: answer.header("x-idempotency-replayed") == Some("true"),
+        cookies: answer.header("set-cookie").is_some(),
+        stored: stored.to_owned(),
+    };
+    (told, event)
+}
+
+fn code(answer: &Answer) -> String {
+    let problem: Option<serde_json::Value> = serde_json::from_slice(&answer.body).ok();
+    let code = problem.as_ref().and_then(|problem| problem.get("error_code")?.as_str());
+    code.unwrap_or("none").to_owned()
+}
+
+/// Of all that must be the same whenever an outcome is told.
+fn digest(answer: &Answer) -> String {
+    let is_compared = |(name, _): &&(String, String)| !NOT_COMPARED.contains(&name.as_str());
+    let mut headers: Vec<_> = answer.headers.iter().filter(is_compared).collect();
+    // The order of names says nothing; the order of the values of one name does.
+    headers.sort_by(|(one, _), (other, _)| one.cmp(other));
+    let mut hasher = DefaultHasher::new();
+    (answer.status, headers, &answer.body).hash(&mut hasher);
+    format!("{:016x}", hasher.finish())
+}

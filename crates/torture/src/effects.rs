@@ -1,0 +1,93 @@
+//! The upstream: it writes down every execution, syncs that, and then answers.
+//!
+//! Each execution has a nonce of its own. The reply tells the nonce, the canary of the caller's scope and
+//! the key, so that a client can tell whose reply it got; and has bytes that are no text, headers that
+//! repeat, and a cookie.
+
+mod log;
+mod plan;
+mod served;
+
+use std::net::SocketAddr;
+use std::path::Path;
+use std::sync::Arc;
+
+use anyhow::Context as _;
+use hyper::server::conn::http1;
+use hyper::service::service_fn;
+use hyper_util::rt::TokioIo;
+use tokio::net::TcpListener;
+use tokio::task::JoinHandle;
+
+use crate::dice::Dice;
+use crate::history::{History, Route};
+
+use log::EffectLog;
+use served::Served;
+
+/// The upstream of all gateways. Ends when dropped; executions that run go on.
+#[derive(Debug)]
+pub(crate) struct Effects {
+    address: SocketAddr,
+    served: Arc<Served>,
+    accepting: JoinHandle<()>,
+}
+
+// === impl Effects ===
+
+impl Effects {
+    /// Of a hundred keys, `slow_percent` take longer than the lease.
+    pub(crate) async fn start(
+        seed: u64,
+        slow_percent: u64,
+        history: History,
+        log: &Path,
+    ) -> anyhow::Result<Self> {
+        let listener = TcpListener::bind("127.0.0.1:0").await.context("the upstream's port")?;
+        let address = listener.local_addr()?;
+        let log = EffectLog::create(log, history.clone())?;
+        let served = Arc::new(Served::new(seed, slow_percent, history, log));
+        let accepting = tokio::spawn(accept(listener, served.clone()));
+        Ok(Self { address, served, accepting })
+    }
+
+    /// Was it ever executed?
+    pub(crate) fn has_executed(&self, record: &(u8, Route, String)) -> bool {
+        self.served.has_executed(record)
+    }
+
+    /// Where a gateway finds it: its number is in the path, so that executions tell whose they are.
+    pub(crate) fn url_for(&self, gateway: usize) -> String {
+        format!("http://{}/{gateway}", self.address)
+    }
+}
+
+impl Drop for Effects {
+    fn drop(&mut self) {
+        self.accepting.abort();
+    }
+}
+
+async fn accept(listener: TcpListener, served: Arc<Served>) {
+    loop {
+        // Out of file descriptors, perhaps; it passes.
+        let Ok((stream, _)) = listener.accept().await else { continue };
+        let _ = stream.set_nodelay(true);
+        let served = served.clone();
+        tokio::spawn(async move {
+            let service = service_fn(|request| served::answer(served.clone(), request));
+            // Whoever hangs up needs no answer.
+            let _ = http1::Builder::new().serve_connection(TokioIo::new(stream), service).await;
+        });
+    }
+}
+
+/// The secret that only replies to this scope have.
+pub(crate) fn canary(seed: u64, scope: u8) -> String {
+    format!("{:016x}", Dice::of(seed, "canary", u64::from(scope)).roll())
+}
+
+/// How a client of a scope identifies itself.
+pub(crate) fn credential(scope: u8) -> String {
+    format!("Bearer torture-{scope}")
+}

@@ -1,0 +1,160 @@
+//! One gateway that runs.
+
+use std::fs::{self, OpenOptions};
+use std::io::{Read as _, Write as _};
+use std::net::{SocketAddr, TcpStream};
+use std::path::Path;
+use std::process::{Child, ExitStatus, Stdio};
+use std::thread;
+use std::time::Duration;
+
+use anyhow::{Context as _, bail, ensure};
+use rustix::process::{Pid, Signal, kill_process};
+
+use crate::program::{spawn, tied};
+use crate::time::Clock;
+
+const START_LIMIT: Duration = Duration::from_secs(30);
+const BETWEEN_LOOKS: Duration = Duration::from_millis(10);
+/// A gateway that is frozen or starved does not say its counters, and nobody waits for that.
+const ASK_LIMIT: Duration = Duration::from_millis(500);
+const LOG_LINES_MAX: usize = 20;
+
+/// A process. Killed when dropped.
+pub(crate) struct Gateway {
+    child: Child,
+    listen: SocketAddr,
+    admin: SocketAddr,
+}
+
+// === impl Gateway ===
+
+impl Gateway {
+    /// Starts it, and waits until it listens. What it says is added to `log`.
+    pub(super) fn start(
+        program: &Path,
+        config: &Path,
+        log: &Path,
+        environment: &[(String, String)],
+    ) -> anyhow::Result<Self> {
+        let file = OpenOptions::new().create(true).append(true).open(log)?;
+        let before = usize::try_from(file.metadata()?.len())?;
+        let mut command = tied(program);
+        command.args(["gateway", "--listen", "127.0.0.1:0", "--admin", "127.0.0.1:0", "--config"]);
+        command.arg(config).stdin(Stdio::null()).stdout(file.try_clone()?).stderr(file);
+        for (name, _) in std::env::vars_os() {
+            if name.as_encoded_bytes().starts_with(b"SEMEL_") {
+                command.env_remove(name);
+            }
+        }
+        command.envs(environment.iter().map(|(name, value)| (name, value)));
+        // Held from here on, so that it is killed if it does not get up.
+        let nowhere = SocketAddr::from(([127, 0, 0, 1], 0));
+        let child = spawn(command).context("setpriv (util-linux) does not start the gateway")?;
+        let mut gateway = Self { child, listen: nowhere, admin: nowhere };
+        let clock = Clock::start();
+        loop {
+            let said = fs::read(log)?;
+            let new = String::from_utf8_lossy(said.get(before..).unwrap_or_default());
+            if let Some((listen, admin)) = addresses(&new) {
+                (gateway.listen, gateway.admin) = (listen, admin);
+                return Ok(gateway);
+            }
+            if let Some(status) = gateway.has_ended() {
+                bail!("it ended at its start ({status}) and said:\n{new}");
+            }
+            ensure!(clock.elapsed() < START_LIMIT, "it does not listen, and said:\n{new}");
+            thread::sleep(BETWEEN_LOOKS);
+        }
+    }
+
+    pub(super) fn listen(&self) -> SocketAddr {
+        self.listen
+    }
+
+    pub(super) fn pause(&self) -> anyhow::Result<()> {
+        self.signal(Signal::STOP)
+    }
+
+    pub(super) fn resume(&self) -> anyhow::Result<()> {
+        self.signal(Signal::CONT)
+    }
+
+    pub(super) fn has_ended(&mut self) -> Option<ExitStatus> {
+        self.child.try_wait().ok().flatten()
+    }
+
+    /// SIGTERM, and waits for a good end.
+    pub(super) fn terminate(mut self, limit: Duration) -> anyhow::Result<()> {
+        self.signal(Signal::TERM)?;
+        let clock = Clock::start();
+        while clock.elapsed() < limit {
+            if let Some(status) = self.has_ended() {
+                // 1 says that something was cut off: a claim whose fate a store that was away did not tell.
+                let is_fine = matches!(status.code(), Some(0 | 1));
+                ensure!(is_fine, "it ended with {status} when it was asked to end");
+                return Ok(());
+            }
+            thread::sleep(BETWEEN_LOOKS);
+        }
+        bail!("it has not ended {limit:?} after it was asked to")
+    }
+
+    pub(super) fn is_ready(&self) -> bool {
+        ask(self.admin, "/ready").is_ok_and(|answer| answer.starts_with("HTTP/1.1 200"))
+    }
+
+    /// How many writes the store has refused because of their fence.
+    pub(super) fn refused(&self) -> u64 {
+        let metrics = ask(self.admin, "/metrics").unwrap_or_default();
+        metrics.lines().filter(|line| is_refusal(line)).filter_map(value).sum()
+    }
+
+    fn signal(&self, signal: Signal) -> anyhow::Result<()> {
+        kill_process(Pid::from_child(&self.child), signal).context("a signal to a gateway")
+    }
+}
+
+fn is_refusal(line: &str) -> bool {
+    let has = |part: &str| line.contains(part);
+    has("semel_store_answers_total{")
+        && ["renew", "settle", "release"].iter().any(|verb| has(&format!("verb=\"{verb}\"")))
+        && ["settled", "superseded", "gone"].iter().any(|told| has(&format!("answer=\"{told}\"")))
+}
+
+fn value(line: &str) -> Option<u64> {
+    line.rsplit_once(' ')?.1.parse().ok()
+}
+
+impl Drop for Gateway {
+    fn drop(&mut self) {
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+}
+
+/// GET, on a connection of its own.
+fn ask(address: SocketAddr, path: &str) -> std::io::Result<String> {
+    let mut stream = TcpStream::connect_timeout(&address, ASK_LIMIT)?;
+    stream.set_read_timeout(Some(ASK_LIMIT))?;
+    let request = format!("GET {path} HTTP/1.1\r\nhost: {address}\r\nconnection: close\r\n\r\n");
+    stream.write_all(request.as_bytes())?;
+    let mut answer = String::new();
+    stream.read_to_string(&mut answer)?;
+    Ok(answer)
+}
+
+/// Both addresses out of `semel gateway listening on http://A (admin http://B)`.
+fn addresses(said: &str) -> Option<(SocketAddr, SocketAddr)> {
+    let (_, rest) = said.split_once("semel gateway listening on http://")?;
+    let (listen, rest) = rest.split_once(" (admin http://")?;
+    let (admin, _) = rest.split_once(')')?;
+    Some((listen.parse().ok()?, admin.parse().ok()?))
+}
+
+/// The end of a log.
+pub(super) fn last_lines(log: &Path) -> String {
+    let said = fs::read_to_string(log).unwrap_or_default();
+    let lines: Vec<&str> = said.lines().collect();
+    lines[lines.len().saturating_sub(LOG_LINES_MAX)..].join("\n")
+}

@@ -1,0 +1,11 @@
+//! What happened in a run: a file with one event per line, in JSON, written while it happens.
+//!
+//! The first line says what the run was ([`Head`]). Times are microseconds since the run began, by one
+//! clock for all.
+
+mod event;
+mod writer;
+
+pub use event::{Event, Head, Line, Purpose, Route, Tier};
+pub(crate) use writer::History;
+pub use writer::HistoryFile;

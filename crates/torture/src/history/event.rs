@@ -1,0 +1,224 @@
+//! The lines of a history.
+
+use std::fmt;
+
+use serde::{Deserialize, Serialize};
+
+/// One line: when, and what.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub struct Line {
+    /// Microseconds since the run began.
+    pub t: u64,
+    /// What happened.
+    #[serde(flatten)]
+    pub event: Event,
+}
+
+/// The paths, each with a policy of its own.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Route {
+    /// `on_abandoned` and `on_unknown` are `hold`.
+    Hold,
+    /// An abandoned execution is executed again.
+    Reexecute,
+}
+
+/// What a store promises to keep.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Tier {
+    /// Everything it acknowledged.
+    Strong,
+    /// All but what a failover loses.
+    Weak,
+}
+
+/// Why a client sends a request.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Purpose {
+    /// To have something done.
+    Call,
+    /// To see that another body under a used key is refused.
+    Mismatch,
+    /// To hang up before the request is whole.
+    HangUpInRequest,
+    /// To hang up before the reply is whole.
+    HangUpInReply,
+    /// To be refused early, with a body that must not be read as a request.
+    Probe,
+    /// The next request on the connection of a probe, which was left open.
+    AfterProbe,
+    /// To hear the last word, when all faults are over.
+    Read,
+}
+
+/// The first line.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Head {
+    /// Everything was drawn from it.
+    pub seed: u64,
+    /// Which store.
+    pub store: String,
+    /// What that store promises.
+    pub tier: Tier,
+    /// How long faults lasted.
+    pub seconds: u64,
+    /// How many gateways.
+    pub gateways: usize,
+    /// How many clients.
+    pub clients: usize,
+    /// The lease of all routes.
+    pub lease_ms: u64,
+    /// The kinds of faults that were allowed.
+    pub kinds: Vec<String>,
+    /// The versions of what was tried.
+    pub versions: String,
+    /// The command that repeats it.
+    pub command: String,
+}
+
+/// What happened.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+#[serde(tag = "e", rename_all = "kebab-case")]
+pub enum Event {
+    /// The run begins.
+    Head(Head),
+    /// A part of the run begins: `faults`, `calm`, `reads` or `over`.
+    Phase {
+        /// Which.
+        name: String,
+    },
+    /// A client sends a request.
+    Invoke {
+        /// Its number, which its answer has too.
+        op: u64,
+        /// Why.
+        purpose: Purpose,
+        /// To which gateway.
+        gateway: usize,
+        /// As whom.
+        scope: u8,
+        /// By which policy.
+        route: Route,
+        /// With which key.
+        key: String,
+    },
+    /// A client was told an outcome.
+    Ok {
+        /// The request.
+        op: u64,
+        /// The status.
+        status: u16,
+        /// Which execution it is the outcome of, as the reply says.
+        nonce: String,
+        /// The digest of status, end-to-end headers and body.
+        digest: String,
+        /// Whose reply it is, as the reply says.
+        scope: Option<u8>,
+        /// For which key, as the reply says.
+        key: String,
+        /// Does it come from the record?
+        replayed: bool,
+        /// Does it have cookies?
+        cookies: bool,
+        /// Is it recorded? `no` and `gone` are what `X-Idempotency-Stored: false` may mean.
+        stored: String,
+    },
+    /// A client was told that there is no outcome.
+    Fail {
+        /// The request.
+        op: u64,
+        /// The status.
+        status: u16,
+        /// The code of the problem, or `upstream` if it is the upstream's own.
+        code: String,
+    },
+    /// A client heard nothing, so anything may have happened.
+    Info {
+        /// The request.
+        op: u64,
+        /// `hung-up`, `timeout`, or how the connection broke.
+        why: String,
+    },
+    /// The upstream begins to execute.
+    Begin {
+        /// The name of the execution.
+        nonce: String,
+        /// Which gateway asked for it.
+        gateway: usize,
+        /// For whom.
+        scope: u8,
+        /// By which policy.
+        route: Route,
+        /// For which key.
+        key: String,
+        /// The fence, if there was one.
+        fence: Option<u64>,
+        /// Which body: 0 is the right one.
+        variant: u8,
+    },
+    /// The upstream has executed, and this is synced. It answers now.
+    End {
+        /// The execution.
+        nonce: String,
+        /// What it answers; 0 if it closes the connection instead.
+        status: u16,
+    },
+    /// An execution follows another whose lease ran out.
+    Takeover {
+        /// The later one.
+        nonce: String,
+        /// Its fence.
+        fence: u64,
+        /// Where the earlier one was.
+        from: usize,
+        /// Where the later one is.
+        to: usize,
+    },
+    /// Something is broken on purpose, or a stall of the machine was noticed.
+    Fault {
+        /// Its number.
+        id: u64,
+        /// What kind.
+        kind: String,
+        /// The gateways that it hits; if none is named, all.
+        hits: Vec<usize>,
+        /// For readers.
+        note: String,
+    },
+    /// It is mended.
+    Healed {
+        /// Which fault.
+        id: u64,
+    },
+    /// A gateway has counted so many writes that the store refused because of their fence.
+    Refused {
+        /// Which gateway.
+        gateway: usize,
+        /// How many.
+        count: u64,
+    },
+}
+
+// === impl Route ===
+
+impl Route {
+    /// Both.
+    pub const ALL: [Self; 2] = [Self::Hold, Self::Reexecute];
+
+    /// Its name, which is also its path.
+    pub const fn as_str(self) -> &'static str {
+        match self {
+            Self::Hold => "hold",
+            Self::Reexecute => "reexecute",
+        }
+    }
+}
+
+impl fmt::Display for Route {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.as_str())
+    }
+}

@@ -1,0 +1,180 @@
+//! The kinds of faults.
+
+use std::fmt;
+use std::str::FromStr;
+
+/// A kind of fault.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub enum Kind {
+    /// `kill -9` of a gateway, and a start.
+    GatewayKill,
+    /// SIGSTOP of a gateway for longer than the lease, and SIGCONT.
+    GatewayPause,
+    /// SIGTERM of a gateway, and a start.
+    GatewayTerm,
+    /// Everything between clients and a gateway takes longer.
+    FrontLatency,
+    /// Few bytes a second between clients and a gateway.
+    FrontSlow,
+    /// Nothing gets through one way between clients and a gateway.
+    FrontBlackHole,
+    /// Connections of clients are closed after some bytes.
+    FrontCut,
+    /// Connections of clients are reset in mid-reply.
+    FrontReset,
+    /// Connections of clients lead nowhere, and nobody is told.
+    FrontHalfOpen,
+    /// Everything between a gateway and the store takes longer.
+    BackLatency,
+    /// Few bytes a second between a gateway and the store.
+    BackSlow,
+    /// Nothing gets through one way between a gateway and the store.
+    BackBlackHole,
+    /// Connections to the store are closed after some bytes.
+    BackCut,
+    /// Connections to the store are reset in mid-reply.
+    BackReset,
+    /// Connections to the store lead nowhere, and nobody is told.
+    BackHalfOpen,
+    /// `kill -9` of the store's server, and a start.
+    StoreKill,
+    /// SIGSTOP of the store's server, and SIGCONT.
+    StorePause,
+    /// A restart of the store's server; in a cluster of a replica. Half of PostgreSQL's are unclean.
+    StoreRestart,
+    /// A cluster's master is killed, and its replica promoted.
+    StoreFailover,
+    /// A cluster's replica takes over in good order.
+    StoreHandover,
+    /// `kill -9` of the Redis before PostgreSQL, which forgets everything.
+    NearKill,
+    /// SIGSTOP of the Redis before PostgreSQL.
+    NearPause,
+    /// The store's clock jumps forward, by up to a minute.
+    ClockForward,
+    /// The store's clock jumps back, by some seconds.
+    ClockBack,
+    /// The disk of an embedded store is full.
+    DiskFull,
+}
+
+/// Faults that a run has several of at a time are in several groups.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Group {
+    /// Of gateways.
+    Gateway,
+    /// Of the network between clients and gateways.
+    Front,
+    /// Of the network between gateways and the store.
+    Back,
+    /// Of the store.
+    Store,
+}
+
+// === impl Kind ===
+
+impl Kind {
+    /// All of them.
+    pub const ALL: [Self; 25] = [
+        Self::GatewayKill,
+        Self::GatewayPause,
+        Self::GatewayTerm,
+        Self::FrontLatency,
+        Self::FrontSlow,
+        Self::FrontBlackHole,
+        Self::FrontCut,
+        Self::FrontReset,
+        Self::FrontHalfOpen,
+        Self::BackLatency,
+        Self::BackSlow,
+        Self::BackBlackHole,
+        Self::BackCut,
+        Self::BackReset,
+        Self::BackHalfOpen,
+        Self::StoreKill,
+        Self::StorePause,
+        Self::StoreRestart,
+        Self::StoreFailover,
+        Self::StoreHandover,
+        Self::NearKill,
+        Self::NearPause,
+        Self::ClockForward,
+        Self::ClockBack,
+        Self::DiskFull,
+    ];
+
+    /// As in a history and on the command line.
+    pub const fn as_str(self) -> &'static str {
+        match self {
+            Self::GatewayKill => "gateway-kill",
+            Self::GatewayPause => "gateway-pause",
+            Self::GatewayTerm => "gateway-term",
+            Self::FrontLatency => "front-latency",
+            Self::FrontSlow => "front-slow",
+            Self::FrontBlackHole => "front-black-hole",
+            Self::FrontCut => "front-cut",
+            Self::FrontReset => "front-reset",
+            Self::FrontHalfOpen => "front-half-open",
+            Self::BackLatency => "back-latency",
+            Self::BackSlow => "back-slow",
+            Self::BackBlackHole => "back-black-hole",
+            Self::BackCut => "back-cut",
+            Self::BackReset => "back-reset",
+            Self::BackHalfOpen => "back-half-open",
+            Self::StoreKill => "store-kill",
+            Self::StorePause => "store-pause",
+            Self::StoreRestart => "store-restart",
+            Self::StoreFailover => "store-failover",
+            Self::StoreHandover => "store-handover",
+            Self::NearKill => "near-kill",
+            Self::NearPause => "near-pause",
+            Self::ClockForward => "clock-forward",
+            Self::ClockBack => "clock-back",
+            Self::DiskFull => "disk-full",
+        }
+    }
+
+    /// Faults of one group come one after the other.
+    pub const fn group(self) -> Group {
+        match self {
+            Self::GatewayKill | Self::GatewayPause | Self::GatewayTerm => Group::Gateway,
+            Self::FrontLatency
+            | Self::FrontSlow
+            | Self::FrontBlackHole
+            | Self::FrontCut
+            | Self::FrontReset
+            | Self::FrontHalfOpen => Group::Front,
+            Self::BackLatency
+            | Self::BackSlow
+            | Self::BackBlackHole
+            | Self::BackCut
+            | Self::BackReset
+            | Self::BackHalfOpen => Group::Back,
+            _ => Group::Store,
+        }
+    }
+
+    /// Kinds by name: of a fault (`store-kill`), or of all that begin so (`store`).
+    pub fn named(name: &str) -> anyhow::Result<Vec<Self>> {
+        let begins =
+            |kind: &Self| kind.as_str() == name || kind.as_str().starts_with(&format!("{name}-"));
+        let found: Vec<Self> = Self::ALL.into_iter().filter(begins).collect();
+        anyhow::ensure!(!found.is_empty(), "no fault is called {name:?}");
+        Ok(found)
+    }
+}
+
+impl FromStr for Kind {
+    type Err = anyhow::Error;
+
+    fn from_str(name: &str) -> Result<Self, Self::Err> {
+        let found = Self::ALL.into_iter().find(|kind| kind.as_str() == name);
+        found.ok_or_else(|| anyhow::anyhow!("no fault is called {name:?}"))
+    }
+}
+
+impl fmt::Display for Kind {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.as_str())
+    }
+}

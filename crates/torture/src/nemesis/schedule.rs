@@ -1,0 +1,206 @@
+//! What is broken when, out of a seed.
+
+use std::time::Duration;
+
+use super::{Group, Kind};
+use crate::dice::Dice;
+
+/// One fault of a schedule.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Planned {
+    /// When it begins, after the faults begin.
+    pub at: Duration,
+    /// What.
+    pub kind: Kind,
+    /// Whom it hits: which gateway, or which way to the store, counted on from 0 as often as needed.
+    pub on: usize,
+    /// For how long. Mending comes on top.
+    pub lasts: Duration,
+    /// What else is drawn for it.
+    pub seed: u64,
+}
+
+/// All faults of a run, in tracks that go on beside each other. In each, one comes after the other.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Schedule {
+    /// The tracks.
+    pub tracks: Vec<Vec<Planned>>,
+}
+
+/// What a schedule is drawn for.
+#[derive(Clone, Debug)]
+pub(crate) struct Terms<'a> {
+    pub(crate) seed: u64,
+    pub(crate) length: Duration,
+    pub(crate) gateways: usize,
+    pub(crate) links: usize,
+    pub(crate) kinds: &'a [Kind],
+}
+
+/// How long to wait between two faults of a track, in milliseconds.
+type Pause = (u64, u64);
+
+const GATEWAY: Pause = (500, 3_500);
+const NETWORK: Pause = (500, 3_500);
+const STORE: Pause = (2_000, 7_000);
+/// In a short run of this length or less, so that every kind comes all the same.
+const SHORT: Duration = Duration::from_secs(30);
+const GATEWAY_SHORT: Pause = (200, 1_500);
+const NETWORK_SHORT: Pause = (50, 300);
+const STORE_SHORT: Pause = (100, 900);
+
+// === impl Schedule ===
+
+impl Schedule {
+    pub(crate) fn draw(terms: &Terms<'_>) -> Self {
+        // While two of three gateways are broken in turns, the third serves.
+        let fleets: &[&[usize]] = if terms.gateways > 1 { &[&[0, 2], &[1]] } else { &[&[0]] };
+        let is_short = terms.length <= SHORT;
+        let gateway = if is_short { GATEWAY_SHORT } else { GATEWAY };
+        let network = if is_short { NETWORK_SHORT } else { NETWORK };
+        let store = if is_short { STORE_SHORT } else { STORE };
+        let mut tracks = Vec::new();
+        for (number, gateways) in fleets.iter().enumerate() {
+            tracks.push(terms.track(
+                &format!("gateway-{number}"),
+                Group::Gateway,
+                gateway,
+                gateways,
+            ));
+        }
+        let fronts: Vec<usize> = (0..terms.gateways).collect();
+        tracks.push(terms.track("front", Group::Front, network, &fronts));
+        if terms.links > 0 {
+            let links: Vec<usize> = (0..terms.links).collect();
+            tracks.push(terms.track("back", Group::Back, network, &links));
+        }
+        tracks.push(terms.track("store", Group::Store, store, &[0]));
+        Self { tracks }
+    }
+
+    /// How many faults it has.
+    pub fn len(&self) -> usize {
+        self.tracks.iter().map(Vec::len).sum()
+    }
+
+    /// Has it none?
+    pub fn is_empty(&self) -> bool {
+        self.len() == 0
+    }
+}
+
+// === impl Terms ===
+
+impl Terms<'_> {
+    fn track(&self, name: &str, group: Group, pause: Pause, on: &[usize]) -> Vec<Planned> {
+        let kinds: Vec<Kind> =
+            self.kinds.iter().copied().filter(|kind| kind.group() == group).collect();
+        let mut dice = Dice::of(self.seed, name, 0);
+        let mut track = Vec::new();
+        // Each kind comes once before any comes again, so that short runs have all of them.
+        let mut bag = kinds.clone();
+        let mut at = Duration::ZERO;
+        while !kinds.is_empty() {
+            at += Duration::from_millis(dice.between(pause.0, pause.1));
+            if bag.is_empty() {
+                bag = weighted(&kinds);
+            }
+            let kind = bag.swap_remove(dice.below(bag.len()));
+            let lasts = lasts(kind, self.length <= SHORT, &mut dice);
+            if at + lasts > self.length {
+                break;
+            }
+            track.push(Planned { at, kind, on: *dice.pick(on), lasts, seed: dice.roll() });
+            at += lasts + mending(kind);
+        }
+        track
+    }
+}
+
+/// Kills and pauses are what most promises are about, so they come more often.
+fn weighted(kinds: &[Kind]) -> Vec<Kind> {
+    let times = |kind: &Kind| match kind {
+        Kind::GatewayKill => 4,
+        Kind::GatewayPause => 2,
+        _ => 1,
+    };
+    kinds.iter().flat_map(|kind| std::iter::repeat_n(*kind, times(kind))).collect()
+}
+
+fn lasts(kind: Kind, is_short: bool, dice: &mut Dice) -> Duration {
+    let (least, most) = match kind {
+        Kind::GatewayKill => (20, 600),
+        // Past the lease, most of them.
+        Kind::GatewayPause => (1_500, if is_short { 3_500 } else { 5_000 }),
+        Kind::StoreKill | Kind::NearKill => (50, if is_short { 800 } else { 1_500 }),
+        Kind::StorePause | Kind::NearPause => (200, if is_short { 2_000 } else { 4_000 }),
+        Kind::DiskFull => (500, 2_500),
+        Kind::StoreFailover => (100, 500),
+        Kind::GatewayTerm
+        | Kind::StoreRestart
+        | Kind::StoreHandover
+        | Kind::ClockForward
+        | Kind::ClockBack => return Duration::ZERO,
+        // Networks. Some longer than the lease.
+        _ => (500, if is_short { 2_800 } else { 3_500 }),
+    };
+    Duration::from_millis(dice.between(least, most))
+}
+
+/// About how long it takes until all is well again, so that the next comes when it is planned.
+fn mending(kind: Kind) -> Duration {
+    Duration::from_millis(match kind {
+        Kind::GatewayTerm => 2_000,
+        Kind::StoreFailover => 3_500,
+        Kind::StoreHandover | Kind::StorePause => 1_500,
+        Kind::StoreKill | Kind::StoreRestart => 800,
+        Kind::GatewayKill | Kind::NearKill | Kind::DiskFull => 200,
+        _ => 0,
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn draw(seed: u64, seconds: u64, kinds: &[Kind]) -> Schedule {
+        let length = Duration::from_secs(seconds);
+        Schedule::draw(&Terms { seed, length, gateways: 3, links: 3, kinds })
+    }
+
+    #[test]
+    fn a_seed_has_one_schedule_and_another_seed_another() {
+        assert_eq!(draw(5, 60, &Kind::ALL), draw(5, 60, &Kind::ALL));
+        assert_ne!(draw(5, 60, &Kind::ALL), draw(6, 60, &Kind::ALL));
+        assert!(!draw(5, 60, &Kind::ALL).is_empty());
+    }
+
+    #[test]
+    fn every_kind_comes_and_all_end_in_time() {
+        let schedule = draw(5, 200, &Kind::ALL);
+        let all: Vec<Planned> = schedule.tracks.concat();
+        for kind in Kind::ALL {
+            assert!(all.iter().any(|planned| planned.kind == kind), "{kind}");
+        }
+        assert!(all.iter().all(|planned| planned.at + planned.lasts <= Duration::from_secs(200)));
+    }
+
+    #[test]
+    fn short_runs_have_every_kind_too() {
+        for seed in 1..20 {
+            let all = draw(seed, 25, &Kind::ALL[..20]).tracks.concat();
+            let has = |kind: &&Kind| all.iter().any(|planned| planned.kind == **kind);
+            let missing: Vec<&Kind> = Kind::ALL[..20].iter().filter(|kind| !has(kind)).collect();
+            assert!(missing.is_empty(), "{seed}: {missing:?}");
+        }
+    }
+
+    #[test]
+    fn only_kinds_that_are_asked_for_come() {
+        let kinds = Kind::named("gateway").expect("known");
+        assert_eq!(kinds.len(), 3);
+        let all = draw(5, 60, &kinds).tracks.concat();
+        assert!(all.iter().all(|planned| kinds.contains(&planned.kind)));
+        Kind::named("gremlin").expect_err("unknown");
+    }
+}

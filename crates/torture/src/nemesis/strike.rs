@@ -1,0 +1,149 @@
+//! Doing what the schedule says.
+
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::thread;
+use std::time::Duration;
+
+use anyhow::Context as _;
+
+use super::{Group, Kind, Planned, Schedule};
+use crate::dice::Dice;
+use crate::fleet::Fleet;
+use crate::history::{Event, History};
+use crate::proxy::{Direction, Proxy, Toxic};
+use crate::stop;
+use crate::stores::Stores;
+
+/// Breaks a fleet, its store and the networks between them.
+pub(crate) struct Nemesis<'a> {
+    fleet: &'a Fleet,
+    stores: &'a Stores,
+    history: &'a History,
+    next: AtomicU64,
+}
+
+// === impl Nemesis ===
+
+impl<'a> Nemesis<'a> {
+    pub(crate) fn new(fleet: &'a Fleet, stores: &'a Stores, history: &'a History) -> Self {
+        // Stalls, which nobody plans, have numbers below.
+        Self { fleet, stores, history, next: AtomicU64::new(1_000_000) }
+    }
+
+    /// Goes through the whole schedule, for at least so long. When it returns, everything is mended.
+    pub(crate) fn strike_all(&self, schedule: &Schedule, length: Duration) -> anyhow::Result<()> {
+        let began = self.history.clock().elapsed();
+        let struck = self.follow_all(schedule, began);
+        stop::sleep((began + length).saturating_sub(self.history.clock().elapsed()));
+        struck
+    }
+
+    fn follow_all(&self, schedule: &Schedule, began: Duration) -> anyhow::Result<()> {
+        thread::scope(|scope| {
+            let tracks: Vec<_> = schedule
+                .tracks
+                .iter()
+                .map(|track| scope.spawn(move || self.follow(track, began)))
+                .collect();
+            let ended = tracks.into_iter().map(|track| {
+                track.join().unwrap_or_else(|_| Err(anyhow::anyhow!("the nemesis panicked")))
+            });
+            ended.collect::<Vec<_>>().into_iter().collect()
+        })
+    }
+
+    fn follow(&self, track: &[Planned], began: Duration) -> anyhow::Result<()> {
+        for planned in track {
+            let elapsed = self.history.clock().elapsed();
+            stop::sleep((began + planned.at).saturating_sub(elapsed));
+            stop::check()?;
+            self.strike(planned).with_context(|| format!("{planned:?}"))?;
+        }
+        Ok(())
+    }
+
+    fn strike(&self, planned: &Planned) -> anyhow::Result<()> {
+        let Planned { kind, on, lasts, seed, .. } = *planned;
+        let mut dice = Dice::new(seed);
+        match kind.group() {
+            Group::Gateway => {
+                let id = self.note(kind, vec![on], format!("gateway {on}"));
+                self.strike_gateway(kind, on, lasts)?;
+                self.healed(id);
+            }
+            Group::Front => {
+                let toxic = toxic(kind, &mut dice);
+                let id = self.note(kind, vec![on], format!("clients to gateway {on}: {toxic:?}"));
+                poison(self.fleet.front(on), toxic, lasts);
+                self.healed(id);
+            }
+            Group::Back => {
+                let link = &self.stores.links()[on];
+                let toxic = toxic(kind, &mut dice);
+                let id = self.note(kind, link.hits.clone(), format!("{}: {toxic:?}", link.name));
+                poison(&link.proxy, toxic, lasts);
+                self.healed(id);
+            }
+            Group::Store => {
+                let id = self.note(kind, Vec::new(), format!("for {lasts:?}"));
+                self.stores.strike(kind, lasts, &mut dice)?;
+                self.healed(id);
+            }
+        }
+        Ok(())
+    }
+
+    fn strike_gateway(&self, kind: Kind, on: usize, lasts: Duration) -> anyhow::Result<()> {
+        match kind {
+            Kind::GatewayPause => {
+                self.fleet.pause(on)?;
+                stop::sleep(lasts);
+                self.fleet.resume(on)
+            }
+            Kind::GatewayTerm => {
+                self.fleet.terminate(on)?;
+                self.fleet.start_again(on)
+            }
+            _ => {
+                self.fleet.kill(on);
+                stop::sleep(lasts);
+                self.fleet.start_again(on)
+            }
+        }
+    }
+
+    fn note(&self, kind: Kind, hits: Vec<usize>, note: String) -> u64 {
+        let id = self.next.fetch_add(1, Ordering::Relaxed);
+        self.history.note(Event::Fault { id, kind: kind.as_str().to_owned(), hits, note });
+        id
+    }
+
+    fn healed(&self, id: u64) {
+        self.history.note(Event::Healed { id });
+    }
+}
+
+fn poison(proxy: &Proxy, toxic: Toxic, lasts: Duration) {
+    proxy.set(toxic);
+    stop::sleep(lasts);
+    proxy.set(Toxic::None);
+}
+
+fn toxic(kind: Kind, dice: &mut Dice) -> Toxic {
+    let mut millis = |least, most| Duration::from_millis(dice.between(least, most));
+    match kind {
+        Kind::FrontLatency | Kind::BackLatency => {
+            Toxic::Latency { delay: millis(5, 300), jitter: millis(5, 300) }
+        }
+        Kind::FrontSlow | Kind::BackSlow => {
+            Toxic::Slow { bytes_per_second: dice.between(500, 20_000) }
+        }
+        Kind::FrontBlackHole | Kind::BackBlackHole => {
+            let direction = if dice.percent(50) { Direction::Up } else { Direction::Down };
+            Toxic::BlackHole { direction }
+        }
+        Kind::FrontCut | Kind::BackCut => Toxic::Cut { after_bytes: dice.between(1, 5_000) },
+        Kind::FrontReset | Kind::BackReset => Toxic::Reset { after_bytes: dice.between(1, 5_000) },
+        _ => Toxic::HalfOpen,
+    }
+}

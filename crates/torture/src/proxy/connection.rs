@@ -1,0 +1,175 @@
+//! One connection through the proxy.
+
+use std::io;
+use std::net::SocketAddr;
+use std::time::Duration;
+
+use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
+use tokio::net::TcpStream;
+use tokio::net::tcp::{ReadHalf, WriteHalf};
+use tokio::sync::watch;
+
+use super::{Direction, Toxic};
+use crate::dice::Dice;
+
+const PIECE_BYTES: usize = 16 << 10;
+/// How often a slow connection moves.
+const SLOW_STEP: Duration = Duration::from_millis(50);
+const SLOW_STEPS_PER_SECOND: u64 = 20;
+
+/// Why a connection ends before its ends want it to.
+enum Ending {
+    /// It broke by itself.
+    Broken,
+    Cut,
+    Reset,
+    HalfOpen,
+}
+
+/// One way of a connection.
+struct Way<'a> {
+    from: ReadHalf<'a>,
+    to: WriteHalf<'a>,
+    direction: Direction,
+    toxics: watch::Receiver<Toxic>,
+    dice: Dice,
+    /// How many bytes may still pass, while a fault counts them.
+    left: Option<u64>,
+}
+
+/// Passes on what comes, both ways, as well as the network allows.
+pub(super) async fn serve(
+    mut client: TcpStream,
+    target: SocketAddr,
+    toxics: watch::Receiver<Toxic>,
+    mut dice: Dice,
+) {
+    let Ok(mut server) = TcpStream::connect(target).await else { return };
+    let _ = (client.set_nodelay(true), server.set_nodelay(true));
+    let ending = {
+        let (client_reads, client_writes) = client.split();
+        let (server_reads, server_writes) = server.split();
+        let up = Way {
+            from: client_reads,
+            to: server_writes,
+            direction: Direction::Up,
+            toxics: toxics.clone(),
+            dice: Dice::new(dice.roll()),
+            left: None,
+        };
+        let down = Way {
+            from: server_reads,
+            to: client_writes,
+            direction: Direction::Down,
+            toxics: toxics.clone(),
+            dice: Dice::new(dice.roll()),
+            left: None,
+        };
+        tokio::try_join!(up.pump(), down.pump()).err()
+    };
+    match ending {
+        Some(Ending::Reset) => {
+            let _ = (client.set_zero_linger(), server.set_zero_linger());
+        }
+        Some(Ending::HalfOpen) => {
+            drop(server);
+            stay_open(client, toxics).await;
+        }
+        None | Some(Ending::Broken | Ending::Cut) => (),
+    }
+}
+
+/// Takes what the client says, and says nothing, until the fault is over.
+async fn stay_open(mut client: TcpStream, mut toxics: watch::Receiver<Toxic>) {
+    let mut sink = tokio::io::sink();
+    tokio::select! {
+        _ = tokio::io::copy(&mut client, &mut sink) => (),
+        _ = toxics.wait_for(|toxic| *toxic != Toxic::HalfOpen) => (),
+    }
+}
+
+// === impl Way ===
+
+impl Way<'_> {
+    /// Until the end of what comes, which is passed on too.
+    async fn pump(mut self) -> Result<(), Ending> {
+        let mut buffer = vec![0; PIECE_BYTES];
+        self.toxics.mark_changed();
+        loop {
+            tokio::select! {
+                biased;
+                changed = self.toxics.changed() => {
+                    changed.map_err(|_| Ending::Broken)?;
+                    self.take_in()?;
+                }
+                read = self.from.read(&mut buffer) => {
+                    let read = read?;
+                    if read == 0 {
+                        self.pass_holes().await?;
+                        self.to.shutdown().await?;
+                        return Ok(());
+                    }
+                    self.pass_on(&buffer[..read]).await?;
+                }
+            }
+        }
+    }
+
+    /// A fault has begun or is over.
+    fn take_in(&mut self) -> Result<(), Ending> {
+        let toxic = *self.toxics.borrow_and_update();
+        self.left = toxic.bytes_max(self.direction).map(|most| self.dice.between(0, most + 1));
+        if toxic == Toxic::HalfOpen { Err(Ending::HalfOpen) } else { Ok(()) }
+    }
+
+    async fn pass_on(&mut self, piece: &[u8]) -> Result<(), Ending> {
+        self.pass_holes().await?;
+        let toxic = *self.toxics.borrow();
+        if let Toxic::Latency { delay, jitter } = toxic {
+            let more = self.dice.between(0, micros(jitter) + 1);
+            tokio::time::sleep(delay + Duration::from_micros(more)).await;
+        }
+        let (now, ending) = self.before_the_end(toxic, piece);
+        if let Toxic::Slow { bytes_per_second } = toxic {
+            let step = (bytes_per_second / SLOW_STEPS_PER_SECOND).max(1);
+            for part in now.chunks(usize::try_from(step).unwrap_or(PIECE_BYTES)) {
+                tokio::time::sleep(SLOW_STEP).await;
+                self.to.write_all(part).await?;
+            }
+        } else {
+            self.to.write_all(now).await?;
+        }
+        ending.map_or(Ok(()), Err)
+    }
+
+    /// Waits while nothing gets through this way.
+    async fn pass_holes(&mut self) -> Result<(), Ending> {
+        let direction = self.direction;
+        let open = self.toxics.wait_for(|toxic| !toxic.swallows(direction)).await;
+        open.map(drop).map_err(|_| Ending::Broken)
+    }
+
+    /// What still gets through, and how it ends then.
+    fn before_the_end<'a>(&mut self, toxic: Toxic, piece: &'a [u8]) -> (&'a [u8], Option<Ending>) {
+        let Some(left) = self.left else { return (piece, None) };
+        let through = piece.len().min(usize::try_from(left).unwrap_or(usize::MAX));
+        self.left = Some(left - through as u64);
+        let ending = match toxic {
+            Toxic::Cut { .. } => Ending::Cut,
+            Toxic::Reset { .. } => Ending::Reset,
+            // It was over before its bytes were.
+            _ => return (piece, None),
+        };
+        (&piece[..through], (through < piece.len() || left == 0).then_some(ending))
+    }
+}
+
+impl From<io::Error> for Ending {
+    fn from(_: io::Error) -> Self {
+        Self::Broken
+    }
+}
+
+fn micros(time: Duration) -> u64 {
+    u64::try_from(time.as_micros()).unwrap_or(u64::MAX)
+}

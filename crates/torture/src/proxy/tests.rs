@@ -1,0 +1,114 @@
+//! Each fault, against a server that sends back what it gets.
+#![expect(clippy::disallowed_methods, reason = "the network takes real time")]
+
+use std::io;
+use std::time::{Duration, Instant};
+
+use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
+use tokio::net::{TcpListener, TcpStream};
+use tokio::time::timeout;
+
+use super::{Direction, Proxy, Toxic};
+
+const SHORT: Duration = Duration::from_millis(150);
+const LONG: Duration = Duration::from_secs(30);
+
+async fn echo() -> std::net::SocketAddr {
+    let listener = TcpListener::bind("127.0.0.1:0").await.expect("a port");
+    let address = listener.local_addr().expect("an address");
+    tokio::spawn(async move {
+        while let Ok((mut stream, _)) = listener.accept().await {
+            tokio::spawn(async move {
+                let (mut reads, mut writes) = stream.split();
+                let _ = tokio::io::copy(&mut reads, &mut writes).await;
+            });
+        }
+    });
+    address
+}
+
+async fn setting() -> (Proxy, TcpStream) {
+    let proxy = Proxy::start(1).await.expect("a proxy");
+    proxy.lead_to(Some(echo().await));
+    let mut stream = TcpStream::connect(proxy.address()).await.expect("a connection");
+    assert_eq!(exchange(&mut stream, b"hello").await.expect("an echo"), b"hello");
+    (proxy, stream)
+}
+
+async fn exchange(stream: &mut TcpStream, said: &[u8]) -> io::Result<Vec<u8>> {
+    stream.write_all(said).await?;
+    let mut heard = vec![0; said.len()];
+    stream.read_exact(&mut heard).await?;
+    Ok(heard)
+}
+
+#[tokio::test]
+async fn latency_delays_and_loses_nothing() {
+    let (proxy, mut stream) = setting().await;
+    proxy.set(Toxic::Latency { delay: SHORT, jitter: SHORT });
+    let began = Instant::now();
+    assert_eq!(exchange(&mut stream, b"late").await.expect("an echo"), b"late");
+    assert!(began.elapsed() >= SHORT * 2, "{:?}", began.elapsed());
+}
+
+#[tokio::test]
+async fn a_slow_network_passes_a_few_bytes_at_a_time() {
+    let (proxy, mut stream) = setting().await;
+    proxy.set(Toxic::Slow { bytes_per_second: 100 });
+    let began = Instant::now();
+    assert_eq!(exchange(&mut stream, b"ten letter").await.expect("an echo"), b"ten letter");
+    assert!(began.elapsed() >= SHORT, "{:?}", began.elapsed());
+}
+
+#[tokio::test]
+async fn a_black_hole_swallows_one_way_and_gives_back_when_it_is_over() {
+    for direction in [Direction::Up, Direction::Down] {
+        let (proxy, mut stream) = setting().await;
+        proxy.set(Toxic::BlackHole { direction });
+        stream.write_all(b"anyone?").await.expect("nobody is told");
+        let mut heard = [0; 7];
+        timeout(SHORT, stream.read_exact(&mut heard)).await.expect_err("nothing comes");
+        proxy.set(Toxic::None);
+        timeout(LONG, stream.read_exact(&mut heard)).await.expect("in time").expect("an echo");
+        assert_eq!(&heard, b"anyone?");
+    }
+}
+
+#[tokio::test]
+async fn a_cut_closes_the_connection_within_its_bytes() {
+    let (proxy, mut stream) = setting().await;
+    proxy.set(Toxic::Cut { after_bytes: 4 });
+    let heard = timeout(LONG, exchange(&mut stream, b"more than four")).await.expect("in time");
+    heard.expect_err("it is cut");
+}
+
+#[tokio::test]
+async fn a_reset_is_seen_as_one_in_mid_reply() {
+    let (proxy, mut stream) = setting().await;
+    proxy.set(Toxic::Reset { after_bytes: 4 });
+    let heard = timeout(LONG, exchange(&mut stream, b"more than four")).await.expect("in time");
+    assert_eq!(heard.expect_err("a reset").kind(), io::ErrorKind::ConnectionReset);
+}
+
+#[tokio::test]
+async fn a_half_open_connection_is_silent_until_it_is_over() {
+    let (proxy, mut stream) = setting().await;
+    proxy.set(Toxic::HalfOpen);
+    stream.write_all(b"anyone?").await.expect("nobody is told");
+    let mut heard = [0; 1];
+    timeout(SHORT, stream.read(&mut heard)).await.expect_err("nothing comes");
+    proxy.set(Toxic::None);
+    let ended = timeout(LONG, stream.read(&mut heard)).await.expect("in time");
+    assert!(matches!(ended, Ok(0) | Err(_)), "{ended:?}");
+}
+
+#[tokio::test]
+async fn without_a_target_connections_are_closed_and_later_ones_are_led() {
+    let proxy = Proxy::start(1).await.expect("a proxy");
+    let mut stream = TcpStream::connect(proxy.address()).await.expect("a connection");
+    let ended = timeout(LONG, exchange(&mut stream, b"hello")).await.expect("in time");
+    ended.expect_err("nobody is there");
+    proxy.lead_to(Some(echo().await));
+    let mut stream = TcpStream::connect(proxy.address()).await.expect("a connection");
+    assert_eq!(exchange(&mut stream, b"hello").await.expect("an echo"), b"hello");
+}

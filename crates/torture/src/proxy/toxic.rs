@@ -1,0 +1,65 @@
+//! What can be wrong with a network.
+
+use std::time::Duration;
+
+/// Which way bytes go.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Direction {
+    /// From who connected to who was connected to.
+    Up,
+    /// The way back.
+    Down,
+}
+
+/// One thing that is wrong.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Toxic {
+    /// Nothing.
+    None,
+    /// All takes longer, by this and up to as much again as `jitter`.
+    Latency {
+        /// At least.
+        delay: Duration,
+        /// At most so much more.
+        jitter: Duration,
+    },
+    /// So few bytes get through.
+    Slow {
+        /// Each way.
+        bytes_per_second: u64,
+    },
+    /// Nothing gets through one way, and nobody is told. What was sent arrives when it is over.
+    BlackHole {
+        /// Which way.
+        direction: Direction,
+    },
+    /// A connection is closed on both sides after up to so many bytes more.
+    Cut {
+        /// At most.
+        after_bytes: u64,
+    },
+    /// A connection is reset on both sides after up to so many bytes more of a reply.
+    Reset {
+        /// At most.
+        after_bytes: u64,
+    },
+    /// The far side is gone, and the near side is not told until it is over.
+    HalfOpen,
+}
+
+// === impl Toxic ===
+
+impl Toxic {
+    pub(super) fn swallows(self, way: Direction) -> bool {
+        matches!(self, Self::BlackHole { direction } if direction == way)
+    }
+
+    /// After how many bytes at most a connection ends.
+    pub(super) fn bytes_max(self, way: Direction) -> Option<u64> {
+        match self {
+            Self::Cut { after_bytes } => Some(after_bytes),
+            Self::Reset { after_bytes } if way == Direction::Down => Some(after_bytes),
+            _ => None,
+        }
+    }
+}

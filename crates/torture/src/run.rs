@@ -1,0 +1,329 @@
+//! One run: a store, gateways, an upstream and clients; faults; last reads; and the check.
+
+use std::fmt::Write as _;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::thread;
+use std::time::Duration;
+
+use anyhow::Context as _;
+use tempfile::TempDir;
+use tokio::runtime::{Builder, Runtime};
+
+use crate::checker::{Report, check};
+use crate::clients::{Crew, DOUBT, Target, World, read_all};
+use crate::dice::Dice;
+use crate::effects::Effects;
+use crate::fleet::{Fleet, LEASE, Setup};
+use crate::history::{Event, Head, History, HistoryFile};
+use crate::nemesis::{Kind, Nemesis, Schedule, Terms};
+use crate::program::version;
+use crate::proxy::Proxy;
+use crate::stop;
+use crate::stores::{Ground, StoreKind, Stores};
+use crate::time::Clock;
+
+/// How often the machine is looked at, and how late a look must be to count as a stall.
+const LOOK_EVERY: Duration = Duration::from_millis(40);
+const STALL: Duration = Duration::from_millis(400);
+/// A gateway's memory of settled records, if it has one.
+const CACHE_BYTES: u64 = 2 << 20;
+/// Of a hundred keys.
+const SLOW_PERCENT: u64 = 5;
+
+/// What to run.
+#[derive(Clone, Debug)]
+pub struct Plan {
+    /// On which store.
+    pub store: StoreKind,
+    /// Everything is drawn from it.
+    pub seed: u64,
+    /// How long there are faults.
+    pub seconds: u64,
+    /// How many clients.
+    pub clients: usize,
+    /// Of a hundred keys, how many take longer than the lease.
+    pub slow_percent: u64,
+    /// Only these faults, if any are named.
+    pub kinds: Option<Vec<Kind>>,
+    /// Where the history goes; else it is removed unless it shows a violation.
+    pub history: Option<PathBuf>,
+    /// The gateway's program.
+    pub semel: PathBuf,
+    /// What the gateways have in their environment.
+    pub environment: Vec<(String, String)>,
+}
+
+/// What came of it.
+#[derive(Debug)]
+pub struct Done {
+    /// What the checker says.
+    pub report: Report,
+    /// What could not be run, and why.
+    pub missing: Option<String>,
+    /// Where everything is, if something was wrong.
+    pub kept: Option<PathBuf>,
+}
+
+/// Runs, checks, and clears up. Fails if something could not be run, or ended by itself.
+pub fn run(plan: &Plan) -> anyhow::Result<Done> {
+    let scratch = tempfile::Builder::new().prefix("semel-torture-").tempdir()?;
+    let result = run_in(plan, scratch.path());
+    match result {
+        Ok((report, missing)) if report.violations.is_empty() => {
+            Ok(Done { report, missing, kept: None })
+        }
+        Ok((report, missing)) => Ok(Done { report, missing, kept: Some(keep(scratch)) }),
+        Err(error) if stop::is_stopped() => Err(error),
+        Err(error) => Err(error.context(format!("the logs are in {}", keep(scratch).display()))),
+    }
+}
+
+fn keep(scratch: TempDir) -> PathBuf {
+    scratch.keep()
+}
+
+fn run_in(plan: &Plan, scratch: &Path) -> anyhow::Result<(Report, Option<String>)> {
+    let file = plan.history.clone().unwrap_or_else(|| scratch.join("history.jsonl"));
+    let (writing, history) = HistoryFile::create(&file, Clock::start())?;
+    let runtime = Builder::new_multi_thread().worker_threads(2).enable_all().build()?;
+    let happened = happen(plan, scratch, &runtime, &history);
+    drop(history);
+    // Whatever still writes ends with it.
+    runtime.shutdown_timeout(Duration::from_secs(5));
+    let file = writing.finish()?;
+    let missing = happened?;
+    Ok((check(&file)?, missing))
+}
+
+/// Everything of a run but the check.
+fn happen(
+    plan: &Plan,
+    scratch: &Path,
+    runtime: &Runtime,
+    history: &History,
+) -> anyhow::Result<Option<String>> {
+    let gateways = plan.store.gateways();
+    let ground = Ground { runtime, program: &plan.semel, scratch, gateways, seed: plan.seed };
+    let stores = Stores::start(plan.store, &ground).context("the store does not start")?;
+    let mut kinds = plan.kinds();
+    let missing = stores.missing().map(|(kind, why)| {
+        kinds.retain(|known| *known != kind);
+        format!("NOT RUN: {kind}: {why}")
+    });
+    history.note(Event::Head(plan.head(&kinds, &stores)));
+    let log = scratch.join("effects.jsonl");
+    let upstream = Effects::start(plan.seed, plan.slow_percent, history.clone(), &log);
+    let effects = runtime.block_on(upstream)?;
+    let setups: Vec<Setup> =
+        (0..gateways).map(|number| plan.setup(number, &effects, &stores)).collect();
+    let mut fronts = Vec::new();
+    for number in 0..gateways as u64 {
+        let seed = Dice::of(plan.seed, "front", number).roll();
+        fronts.push(runtime.block_on(Proxy::start(seed))?);
+    }
+    let addresses = fronts.iter().map(Proxy::address).collect();
+    let environment = &plan.environment;
+    let fleet = Fleet::start(&plan.semel, environment, &setups, fronts, scratch, history.clone())?;
+    let world = Arc::new(World::new(plan.seed, history.clone(), addresses));
+    let schedule = plan.draw(&kinds, stores.links().len());
+    let nemesis = Nemesis::new(&fleet, &stores, history);
+    with_watch(&fleet, history, || {
+        let touched = suffer(plan, runtime, &world, &nemesis, &schedule)?;
+        fleet.wait_until_all_ready()?;
+        recover(plan, runtime, &world, &effects, touched)?;
+        fleet.note_all_refused();
+        world.history.note(Event::Phase { name: "over".to_owned() });
+        Ok(())
+    })?;
+    Ok(missing)
+}
+
+/// The faults. What the clients had to do with.
+fn suffer(
+    plan: &Plan,
+    runtime: &Runtime,
+    world: &Arc<World>,
+    nemesis: &Nemesis<'_>,
+    schedule: &Schedule,
+) -> anyhow::Result<Vec<Target>> {
+    world.history.note(Event::Phase { name: "faults".to_owned() });
+    let crew = Crew::start(runtime, world, plan.clients);
+    let struck = nemesis.strike_all(schedule, Duration::from_secs(plan.seconds));
+    world.history.note(Event::Phase { name: "calm".to_owned() });
+    let touched = runtime.block_on(crew.stop())?;
+    struck?;
+    stop::check()?;
+    Ok(touched)
+}
+
+/// When the faults are over: the last word on everything.
+fn recover(
+    plan: &Plan,
+    runtime: &Runtime,
+    world: &Arc<World>,
+    effects: &Effects,
+    touched: Vec<Target>,
+) -> anyhow::Result<()> {
+    let began = world.history.clock().elapsed();
+    world.history.note(Event::Phase { name: "reads".to_owned() });
+    let mut unknown = runtime.block_on(read_all(world, touched, plan.clients))?;
+    unknown.retain(|target| !effects.has_executed(&target.record()));
+    // A gateway that was granted a lease unheard hands it back in the end, unless it has died.
+    let dies = [Kind::GatewayKill, Kind::GatewayTerm];
+    if !unknown.is_empty() && !plan.kinds().iter().any(|kind| dies.contains(kind)) {
+        stop::sleep((began + DOUBT).saturating_sub(world.history.clock().elapsed()));
+        runtime.block_on(read_all(world, unknown, plan.clients))?;
+    }
+    stop::check()
+}
+
+/// Does it while somebody watches the machine and the gateways.
+fn with_watch<T>(
+    fleet: &Fleet,
+    history: &History,
+    work: impl FnOnce() -> anyhow::Result<T>,
+) -> anyhow::Result<T> {
+    let is_over = AtomicBool::new(false);
+    thread::scope(|scope| {
+        let machine = scope.spawn(|| watch_machine(history, &is_over));
+        let dead = scope.spawn(|| watch_gateways(fleet, &is_over));
+        let result = work();
+        is_over.store(true, Ordering::Relaxed);
+        let _ = machine.join();
+        match dead.join() {
+            Ok(Some(dead)) => {
+                Err(result.err().unwrap_or_else(|| anyhow::anyhow!("it went on"))).context(dead)
+            }
+            _ => result,
+        }
+    })
+}
+
+/// Writes down when the machine stood still: leases may have run out then, without anybody's fault.
+fn watch_machine(history: &History, is_over: &AtomicBool) {
+    let clock = history.clock();
+    while !is_over.load(Ordering::Relaxed) {
+        let before = clock.now();
+        thread::sleep(LOOK_EVERY);
+        let late = Duration::from_micros(clock.now() - before).saturating_sub(LOOK_EVERY);
+        if late > STALL {
+            note_stall(history, before, "nobody was woken");
+        }
+    }
+}
+
+fn watch_gateways(fleet: &Fleet, is_over: &AtomicBool) -> Option<String> {
+    while !is_over.load(Ordering::Relaxed) {
+        if let Some(dead) = fleet.find_dead() {
+            eprintln!("{dead}");
+            return Some(dead);
+        }
+        thread::sleep(STALL);
+    }
+    None
+}
+
+/// The machine stood still since `from`.
+pub(crate) fn note_stall(history: &History, from: u64, what: &str) {
+    static NEXT: AtomicU64 = AtomicU64::new(1);
+    let id = NEXT.fetch_add(1, Ordering::Relaxed);
+    let (kind, note) = ("stall".to_owned(), what.to_owned());
+    history.note_at(from, Event::Fault { id, kind, hits: Vec::new(), note });
+    history.note(Event::Healed { id });
+}
+
+// === impl Plan ===
+
+impl Plan {
+    /// A run of the usual size, with all faults that its store knows.
+    pub fn new(store: StoreKind, seed: u64, seconds: u64, semel: PathBuf) -> Self {
+        Self {
+            store,
+            seed,
+            seconds,
+            clients: 64,
+            slow_percent: SLOW_PERCENT,
+            kinds: None,
+            history: None,
+            semel,
+            environment: Vec::new(),
+        }
+    }
+
+    /// The faults that it may have.
+    pub fn kinds(&self) -> Vec<Kind> {
+        let general = Kind::ALL.into_iter().filter(|kind| {
+            let name = kind.as_str();
+            let is_back = name.starts_with("back-") && self.store != StoreKind::Embedded;
+            name.starts_with("gateway-") || name.starts_with("front-") || is_back
+        });
+        let all = general.chain(self.store.kinds().iter().copied());
+        all.filter(|kind| self.kinds.as_ref().is_none_or(|only| only.contains(kind))).collect()
+    }
+
+    /// Its faults, before anything is started. What cannot be run here is not known yet.
+    pub fn schedule(&self) -> Schedule {
+        let links = match self.store {
+            StoreKind::Embedded => 0,
+            StoreKind::Redis | StoreKind::Postgres => self.store.gateways(),
+            StoreKind::RedisCluster | StoreKind::Tiered => self.store.gateways() * 2,
+        };
+        self.draw(&self.kinds(), links)
+    }
+
+    fn draw(&self, kinds: &[Kind], links: usize) -> Schedule {
+        let length = Duration::from_secs(self.seconds);
+        let gateways = self.store.gateways();
+        Schedule::draw(&Terms { seed: self.seed, length, gateways, links, kinds })
+    }
+
+    fn setup(&self, number: usize, effects: &Effects, stores: &Stores) -> Setup {
+        let mut dice = Dice::of(self.seed, "setup", number as u64);
+        Setup {
+            upstream: effects.url_for(number),
+            store: stores.url(number).to_owned(),
+            // Some remember what is settled, and some always ask.
+            cache_bytes: if dice.percent(50) { CACHE_BYTES } else { 0 },
+            top: String::new(),
+        }
+    }
+
+    fn head(&self, kinds: &[Kind], stores: &Stores) -> Head {
+        Head {
+            seed: self.seed,
+            store: self.store.as_str().to_owned(),
+            tier: self.store.tier(),
+            seconds: self.seconds,
+            gateways: self.store.gateways(),
+            clients: self.clients,
+            lease_ms: u64::try_from(LEASE.as_millis()).unwrap_or(u64::MAX),
+            kinds: kinds.iter().map(|kind| kind.as_str().to_owned()).collect(),
+            versions: format!("{}, {}", version(&self.semel), stores.versions()),
+            command: self.command(),
+        }
+    }
+
+    /// The command that repeats it.
+    pub fn command(&self) -> String {
+        let mut command = format!(
+            "cargo run --release -p semel-torture -- run --store {} --seed {} --seconds {} --clients {}",
+            self.store.as_str(),
+            self.seed,
+            self.seconds,
+            self.clients
+        );
+        if self.slow_percent != SLOW_PERCENT {
+            let _ = write!(command, " --slow-percent {}", self.slow_percent);
+        }
+        if let Some(kinds) = &self.kinds {
+            let names: Vec<&str> = kinds.iter().map(|kind| kind.as_str()).collect();
+            let _ = write!(command, " --faults {}", names.join(","));
+        }
+        for (name, value) in &self.environment {
+            let _ = write!(command, " --gateway-env {name}={value}");
+        }
+        command
+    }
+}

@@ -1,0 +1,138 @@
+//! A Redis Cluster of six: three masters, a replica each.
+//!
+//! Each server tells everybody the port of a proxy instead of its own, so gateways go through the proxies,
+//! and so do replicas that follow. What the servers say to each other on their bus does not.
+
+use std::thread;
+use std::time::Duration;
+
+use anyhow::{Context as _, bail, ensure};
+use semel_testserver::{Redis, RedisCluster};
+
+use super::server::version;
+use super::{Ground, Link};
+use crate::dice::Dice;
+use crate::nemesis::Kind;
+use crate::proxy::Proxy;
+use crate::stop;
+use crate::time::Clock;
+
+const MASTERS: usize = 3;
+const SERVERS: usize = MASTERS * 2;
+const NODE_TIMEOUT_MS: &str = "1000";
+const LIMIT: Duration = Duration::from_mins(1);
+const PROMOTION: Duration = Duration::from_secs(10);
+const BETWEEN_LOOKS: Duration = Duration::from_millis(50);
+
+pub(super) struct Cluster {
+    cluster: RedisCluster,
+}
+
+/// The address of the whole cluster, for gateways.
+pub(super) fn url(links: &[Link]) -> String {
+    let hosts: Vec<String> = links.iter().map(|link| link.proxy.address().to_string()).collect();
+    format!("redis+cluster://{}?wait_replicas=1", hosts.join(","))
+}
+
+// === impl Cluster ===
+
+impl Cluster {
+    pub(super) fn start(ground: &Ground<'_>) -> anyhow::Result<(Self, Vec<Link>)> {
+        let mut links = Vec::new();
+        for number in 0..SERVERS {
+            let mut dice = Dice::of(ground.seed, "node", number as u64);
+            let proxy = ground.runtime.block_on(Proxy::start(dice.roll()))?;
+            links.push(Link { hits: Vec::new(), name: format!("all to node {number}"), proxy });
+        }
+        let cluster = RedisCluster::start_each(MASTERS, 1, |number, clustered| {
+            let proxy = &links[number].proxy;
+            let server = clustered
+                .setting("appendonly", "yes")
+                .setting("appendfsync", "always")
+                .setting("cluster-node-timeout", NODE_TIMEOUT_MS)
+                .setting("cluster-announce-ip", "127.0.0.1")
+                .setting("cluster-announce-port", proxy.address().port().to_string())
+                .start()?;
+            proxy.lead_to(Some(([127, 0, 0, 1], server.port()).into()));
+            Ok(server)
+        })?;
+        Ok((Self { cluster }, links))
+    }
+
+    pub(super) fn version(&self) -> String {
+        version(&self.cluster.servers()[0])
+    }
+
+    pub(super) fn strike(
+        &self,
+        kind: Kind,
+        lasts: Duration,
+        dice: &mut Dice,
+    ) -> anyhow::Result<()> {
+        let (master, replica) = self.pair(dice.below(MASTERS))?;
+        match kind {
+            Kind::StoreFailover => {
+                master.kill()?;
+                stop::sleep(lasts);
+                // If it is back before the others have noticed, nobody is promoted. And a replica that
+                // was cut off for too long never is.
+                let _ =
+                    eventually("the replica takes over", PROMOTION, || role(replica) == "master");
+                master.start_again()?;
+            }
+            Kind::StorePause => {
+                let server = if dice.percent(50) { master } else { replica };
+                server.pause()?;
+                stop::sleep(lasts);
+                server.resume()?;
+            }
+            Kind::StoreHandover => {
+                // It may be refused, if the replica has not caught up.
+                let _ = replica.cli(&["CLUSTER", "FAILOVER"]);
+            }
+            Kind::StoreRestart => {
+                replica.stop()?;
+                replica.start_again()?;
+            }
+            other => bail!("{other} cannot be done to a cluster"),
+        }
+        self.wait_until_whole()
+    }
+
+    /// A master and its replica, whichever is which by now.
+    fn pair(&self, number: usize) -> anyhow::Result<(&Redis, &Redis)> {
+        let one = &self.cluster.masters()[number];
+        let other = self.cluster.replicas_of(number).next().context("a replica")?;
+        Ok(if role(one) == "master" { (one, other) } else { (other, one) })
+    }
+
+    /// Every slot is served, and every master has its replica.
+    fn wait_until_whole(&self) -> anyhow::Result<()> {
+        self.cluster.wait_until_whole()?;
+        for number in 0..MASTERS {
+            eventually("each master has its replica", LIMIT, || {
+                self.pair(number).is_ok_and(|(master, _)| {
+                    let info = master.cli(&["INFO", "replication"]).unwrap_or_default();
+                    // One that still copies everything could not take over.
+                    info.contains("connected_slaves:1") && info.contains("state=online")
+                })
+            })?;
+        }
+        Ok(())
+    }
+}
+
+fn role(server: &Redis) -> String {
+    let info = server.cli(&["INFO", "replication"]).unwrap_or_default();
+    info.lines().find_map(|line| line.strip_prefix("role:")).unwrap_or_default().trim().to_owned()
+}
+
+fn eventually(what: &str, limit: Duration, holds: impl Fn() -> bool) -> anyhow::Result<()> {
+    let clock = Clock::start();
+    while !holds() {
+        stop::check()?;
+        ensure!(clock.elapsed() < limit, "waited {limit:?} for this: {what}");
+        thread::sleep(BETWEEN_LOOKS);
+    }
+    Ok(())
+}

@@ -1,0 +1,68 @@
+//! One short run on each store: everything that can break does, and nothing is wrong.
+//!
+//! The program is the one that bugs can be planted into, and none is.
+//! Which faults come is drawn from the seed, so that they come is not left to chance.
+
+use std::path::PathBuf;
+use std::sync::{Mutex, OnceLock, PoisonError};
+
+use semel_torture::run::{Plan, run};
+use semel_torture::{Kind, StoreKind, build_with_bugs};
+
+const SECONDS: u64 = 14;
+
+/// Runs share two cores with clients, servers and gateways, so one comes after the other.
+static ONE_AT_A_TIME: Mutex<()> = Mutex::new(());
+
+fn semel() -> PathBuf {
+    static SEMEL: OnceLock<PathBuf> = OnceLock::new();
+    SEMEL.get_or_init(|| build_with_bugs().expect("the gateway")).clone()
+}
+
+fn survives(store: StoreKind, seed: u64) {
+    let _one = ONE_AT_A_TIME.lock().unwrap_or_else(PoisonError::into_inner);
+    let mut plan = Plan::new(store, seed, SECONDS, semel());
+    plan.clients = 24;
+    // So that many leases are held when something breaks.
+    plan.slow_percent = 20;
+    let done = run(&plan).expect("a run");
+    let report = &done.report;
+    println!("{report}");
+    assert!(report.violations.is_empty(), "kept in {:?}:\n{report}", done.kept);
+    let missing = done.missing.as_ref();
+    missing.inspect(|missing| println!("{missing}"));
+    for kind in plan.kinds() {
+        let is_missing = kind == Kind::DiskFull && missing.is_some();
+        assert!(is_missing || report.faults.contains_key(kind.as_str()), "no {kind}: {report}");
+    }
+    // Which of both happens to an abandoned lease is its route's policy.
+    let abandoned = report.takeovers + report.unknown;
+    assert!(abandoned > 0, "no lease was abandoned: the faults did not bite: {report}");
+    assert!(report.outcomes > 500, "hardly anything was done: {report}");
+    assert!(report.refusals.contains_key("idempotency_payload_mismatch"), "{report}");
+}
+
+#[test]
+fn embedded_survives() {
+    survives(StoreKind::Embedded, 101);
+}
+
+#[test]
+fn redis_survives() {
+    survives(StoreKind::Redis, 106);
+}
+
+#[test]
+fn a_redis_cluster_survives() {
+    survives(StoreKind::RedisCluster, 103);
+}
+
+#[test]
+fn postgres_survives() {
+    survives(StoreKind::Postgres, 104);
+}
+
+#[test]
+fn tiers_survive() {
+    survives(StoreKind::Tiered, 105);
+}
