@@ -63,18 +63,6 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Driver<S> {
         })
     }
 
-    /// Whoever still waits, or asks from now on, is told why in vain.
-    pub(super) fn end(&mut self, why: RedisError) {
-        let askers = {
-            let mut desk = self.shared.desk();
-            desk.ended = Some(why);
-            std::mem::take(&mut desk.askers)
-        };
-        drop(askers);
-        self.askers.clear();
-        self.shared.room.notify_waiters();
-    }
-
     fn poll_send(&mut self, context: &mut Context<'_>) -> Poll<io::Result<()>> {
         loop {
             if self.sent == self.sending.len() {
@@ -161,6 +149,27 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Driver<S> {
             self.shared.room.notify_waiters();
         }
         Ok(())
+    }
+}
+
+impl<S> Driver<S> {
+    /// Whoever still waits, or asks from now on, is told why in vain.
+    pub(super) fn end(&mut self, why: RedisError) {
+        let askers = {
+            let mut desk = self.shared.desk();
+            desk.ended.get_or_insert(why);
+            std::mem::take(&mut desk.askers)
+        };
+        drop(askers);
+        self.askers.clear();
+        self.shared.room.notify_waiters();
+    }
+}
+
+/// Its task may also end without its doing: with the runtime of whoever connected.
+impl<S> Drop for Driver<S> {
+    fn drop(&mut self) {
+        self.end(closed());
     }
 }
 

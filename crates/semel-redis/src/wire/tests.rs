@@ -149,3 +149,21 @@ async fn questions_that_belong_together_stay_together() {
     assert_eq!(answers[0], Value::Int(1));
     assert!(answers[1].clone().extract_error().is_err());
 }
+
+/// The story: a driver that ended with its runtime left those behind who had just asked.
+#[tokio::test]
+async fn a_runtime_that_ends_takes_nobody_along() {
+    let (ours, _server) = duplex(1 << 20);
+    let elsewhere = tokio::runtime::Builder::new_current_thread().build().expect("a runtime");
+    let wire = elsewhere.block_on(async { Arc::new(Wire::new(ours)) });
+    let asked = {
+        let wire = wire.clone();
+        tokio::spawn(async move { wire.ask(ping).await })
+    };
+    while wire.shared.desk().unanswered == 0 {
+        yield_now().await;
+    }
+    elsewhere.shutdown_background();
+    assert!(asked.await.expect("it ends").is_err());
+    assert!(!wire.is_open());
+}
