@@ -13,7 +13,8 @@ local lease, ttl = tonumber(ARGV[4]), tonumber(ARGV[5])
 -- A record outlives its lease, or a second one could be granted beside it (I1).
 local expires = now + math.max(lease, ttl)
 local fresh = struct.pack(HEAD, VERSION, LEASED, 1, now, expires, now + lease, ARGV[3], ARGV[2])
-if redis.call('SET', KEYS[1], fresh, 'PXAT', expires - 1, 'NX') then
+-- Lua would write some large numbers with an exponent.
+if redis.call('SET', KEYS[1], fresh, 'PXAT', string.format('%.0f', expires - 1), 'NX') then
   return fresh
 end
 

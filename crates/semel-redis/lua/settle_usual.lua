@@ -4,8 +4,9 @@
 -- Answers: 0 done, now or by an earlier try; else a refusal
 
 -- Usually the lease is there as it was granted. It has not expired, or the server would not show it: a
--- key expires with its record, by the clock that all scripts go by. Numbers that are text already need
--- not be written as text.
+-- key expires with its record, by the clock that all scripts go by. (One that was moved here from another
+-- server may stay a moment longer: as if it had been settled in its last one.) Numbers that are text
+-- already need not be written as text.
 local head = redis.call('GETRANGE', KEYS[1], '0', '81')
 if string.sub(head, 35) == ARGV[3] .. ARGV[2]
   and string.sub(head, 1, 10) == struct.pack('<BBI8', VERSION, LEASED, ARGV[4]) then

@@ -8,13 +8,14 @@ use redis::{Cmd, ErrorKind, Pipeline, RedisError, ServerErrorKind, Value};
 use rustix::net::sockopt;
 use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::net::{TcpStream, UnixStream};
-use tokio::time::timeout;
+use tokio::time::{timeout, timeout_at};
 
 use crate::error::{Failure, OpenError};
 use crate::script::{Call, SCRIPTS};
+use crate::server::Terms;
 use crate::tls::Secure;
 use crate::url::{Endpoint, Login};
-use crate::wire::Wire;
+use crate::wire::{Unanswered, Wire};
 
 pub(crate) use hearing::Hearing;
 
@@ -161,29 +162,32 @@ impl Connection {
     }
 
     /// Calls a script. A server that has forgotten it is told it again.
-    pub(crate) async fn call(&self, call: &Call<'_>, asking: bool) -> Result<Value, Failure> {
-        if asking {
-            return Box::pin(self.call_asking(call)).await.map_err(Failure::of);
+    pub(crate) async fn call(&self, call: &Call<'_>, terms: Terms) -> Result<Value, Failure> {
+        if terms.asking {
+            return Box::pin(self.call_asking(call, terms)).await;
         }
-        let answer = self.wire.ask(|outbox| call.write_by_hash(outbox)).await;
-        match answer.and_then(Value::extract_error) {
-            Err(error) if is_unknown_script(&error) => {
-                let answer = Box::pin(self.wire.ask(|outbox| call.write_with_text(outbox))).await;
-                answer.and_then(Value::extract_error)
+        let (deadline, bytes) = (terms.deadline, call.bytes());
+        let asked = self.wire.ask_until(deadline, bytes, |outbox| call.write_by_hash(outbox));
+        match answer_of(asked.await) {
+            Err(Failure::Refused(error)) if is_unknown_script(&error) => {
+                let write = |outbox: &mut Vec<u8>| call.write_with_text(outbox);
+                answer_of(Box::pin(self.wire.ask_until(deadline, bytes, write)).await)
             }
             answer => answer,
         }
-        .map_err(Failure::of)
     }
 
     /// The same for a key that is on its way here. One message: nobody gets in between.
-    async fn call_asking(&self, call: &Call<'_>) -> Result<Value, RedisError> {
+    async fn call_asking(&self, call: &Call<'_>, terms: Terms) -> Result<Value, Failure> {
         let write = |outbox: &mut Vec<u8>| {
             redis::cmd("ASKING").write_packed_command(outbox);
             call.write_with_text(outbox);
         };
-        let last = self.wire.ask_all(2, write).await?.pop();
-        last.unwrap_or(Value::Nil).extract_error()
+        let Ok(answers) = timeout_at(terms.deadline, self.wire.ask_all(2, write)).await else {
+            return Err(Failure::Silent);
+        };
+        let last = answers.map_err(Failure::of)?.pop();
+        last.unwrap_or(Value::Nil).extract_error().map_err(Failure::of)
     }
 
     /// How many replicas have all that was written before on this connection, or at least so many. Nobody
@@ -193,6 +197,15 @@ impl Connection {
         let mut wait = redis::cmd("WAIT");
         wait.arg(replicas).arg(millis);
         Ok(redis::from_redis_value(self.ask(&wait).await?.extract_error()?)?)
+    }
+}
+
+fn answer_of(asked: Result<Value, Unanswered>) -> Result<Value, Failure> {
+    match asked {
+        Ok(answer) => answer.extract_error().map_err(Failure::of),
+        Err(Unanswered::Broken(error)) => Err(Failure::Broken(error)),
+        Err(Unanswered::Crowded) => Err(Failure::Crowded),
+        Err(Unanswered::Late) => Err(Failure::Silent),
     }
 }
 

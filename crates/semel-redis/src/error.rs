@@ -203,6 +203,8 @@ pub(crate) enum Failure {
     Unasked(OpenError),
     /// The connection broke after the question was sent: it may have taken effect.
     Broken(RedisError),
+    /// Too many others wait for their answers, so it was not asked: nothing took effect.
+    Crowded,
     /// The answer did not come in time: it may have taken effect.
     Silent,
     /// The server answered that it will not: nothing took effect.
@@ -229,7 +231,7 @@ impl Failure {
             Self::Broken(_) | Self::Silent | Self::FewReplicas { .. } | Self::Unconfirmed(_) => {
                 true
             }
-            Self::Unasked(_) | Self::Refused(_) => false,
+            Self::Unasked(_) | Self::Crowded | Self::Refused(_) => false,
         }
     }
 
@@ -237,7 +239,11 @@ impl Failure {
     pub(crate) fn is_out_of_place(&self) -> bool {
         match self {
             // One that is made a replica answers nobody who waits.
-            Self::Unasked(_) | Self::Broken(_) | Self::Silent | Self::Unconfirmed(_) => true,
+            Self::Unasked(_)
+            | Self::Broken(_)
+            | Self::Crowded
+            | Self::Silent
+            | Self::Unconfirmed(_) => true,
             Self::Refused(error) => matches!(
                 error.kind(),
                 ErrorKind::Server(
@@ -272,7 +278,7 @@ impl Failed {
         match failure {
             Failure::Unasked(error) => error,
             Failure::Broken(error) | Failure::Unconfirmed(error) => silent(error.to_string()),
-            Failure::Silent => silent("no answer".to_owned()),
+            Failure::Silent | Failure::Crowded => silent("no answer".to_owned()),
             Failure::Refused(error) => OpenError::answered(server, &error),
             Failure::FewReplicas { have } => silent(format!("it has {have} replicas")),
         }
@@ -289,6 +295,10 @@ impl Failed {
             Failure::Silent => {
                 StoreError::deadline(&format!("{verb} at {server}"), options.verb_timeout)
             }
+            Failure::Crowded => StoreError::unavailable(format!(
+                "{verb}: too many wait for answers of {server} already, so it was not asked; is it \
+                 overloaded?"
+            )),
             Failure::Refused(error) => refused(verb, &server, error, options),
             Failure::Unconfirmed(error) => StoreError::TimedOut {
                 what: format!("{verb}: {server} does not say which replicas have it: {error}"),

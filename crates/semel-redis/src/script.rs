@@ -123,6 +123,15 @@ fn with_planted(code: &'static str) -> Cow<'static, str> {
 // === impl Call ===
 
 impl Call<'_> {
+    /// About how long it is: of what can be long.
+    pub(crate) fn bytes(&self) -> usize {
+        let length = |arg: &Arg<'_>| match arg {
+            Arg::Bytes(bytes) => bytes.len(),
+            Arg::Number(_) => 0,
+        };
+        self.args.iter().map(length).sum()
+    }
+
     /// The call by its hash.
     pub(crate) fn write_by_hash(&self, outbox: &mut Vec<u8>) {
         self.write(outbox, b"EVALSHA", self.script.hash.as_bytes());

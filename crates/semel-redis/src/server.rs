@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use redis::{RedisError, Value};
 use tokio::sync::Semaphore;
-use tokio::time::{Instant, timeout_at};
+use tokio::time::{Instant, timeout, timeout_at};
 
 use crate::answer::rests_on_a_record;
 use crate::connection::{Connection, Dial};
@@ -133,12 +133,7 @@ impl Server {
             Some(open) => open,
             None => Box::pin(self.in_time(terms, self.connected(own))).await?,
         };
-        let asked = connection.call(call, terms.asking);
-        let answer = timeout_at(terms.deadline, asked).await.unwrap_or(Err(Failure::Silent));
-        if let Err(Failure::Broken(_) | Failure::Silent) = answer {
-            self.lanes[own].retire(&connection);
-        }
-        answer
+        connection.call(call, terms).await
     }
 
     /// On a connection of its own, on which it then waits for replicas.
@@ -178,8 +173,12 @@ impl Server {
 
     /// May we wait for replicas?
     pub(crate) async fn check_wait(self: &Arc<Self>) -> Result<(), OpenError> {
-        let waited = self.connection().await?.wait(0, Duration::from_millis(1)).await;
-        waited.map(drop).map_err(|error| OpenError::said(&self.endpoint, &error))
+        let connection = self.connection().await?;
+        let waiting = connection.wait(0, Duration::from_millis(1));
+        match timeout(self.dial.limit, waiting).await {
+            Ok(waited) => waited.map(drop).map_err(|error| OpenError::said(&self.endpoint, &error)),
+            Err(_) => Err(OpenError::silent(&self.endpoint, self.dial.limit)),
+        }
     }
 
     /// A connection for other questions than those of the store.
@@ -229,7 +228,7 @@ impl Server {
 
     async fn connect(&self) -> Result<Arc<Connection>, OpenError> {
         let connection = self.dial.connect(&self.endpoint).await?;
-        let loading = tokio::time::timeout(self.dial.limit, connection.load());
+        let loading = timeout(self.dial.limit, connection.load());
         match loading.await {
             Ok(Ok(())) => Ok(Arc::new(connection)),
             Ok(Err(error)) => Err(OpenError::said(&self.endpoint, &error)),
@@ -241,16 +240,12 @@ impl Server {
 // === impl Lane ===
 
 impl Lane {
+    /// Its connection, if more may be asked there. Those who still wait for answers on another keep that
+    /// one open.
     fn open(&self) -> Option<Arc<Connection>> {
-        self.lock().clone().filter(|open| open.is_open())
-    }
-
-    /// Is not used for what comes next. Those who still wait for answers on it may get them.
-    fn retire(&self, connection: &Arc<Connection>) {
         let mut open = self.lock();
-        if open.as_ref().is_some_and(|open| Arc::ptr_eq(open, connection)) {
-            *open = None;
-        }
+        open.take_if(|open| !open.is_open());
+        open.clone()
     }
 
     fn lock(&self) -> MutexGuard<'_, Option<Arc<Connection>>> {
@@ -282,7 +277,7 @@ async fn confirmed(
     call: &Call<'_>,
     terms: Terms,
 ) -> Result<Value, Failure> {
-    let answer = connection.call(call, terms.asking).await?;
+    let answer = connection.call(call, terms).await?;
     if !rests_on_a_record(&answer) {
         return Ok(answer);
     }

@@ -1,7 +1,7 @@
 //! The bytes between us and one server: many ask on one connection, and are answered in turn.
 //!
 //! Whoever asks writes its question into a common outbox and waits for its answer; a task sends what has
-//! come together, and hands the answers out in the order of the questions.
+//! come together, hands the answers out in the order of the questions, and watches the time for all.
 
 mod driver;
 mod message;
@@ -15,8 +15,9 @@ use std::task::Waker;
 
 use redis::{RedisError, Value};
 use tokio::io::{AsyncRead, AsyncWrite};
-use tokio::sync::{Notify, oneshot};
+use tokio::sync::{Semaphore, oneshot};
 use tokio::task::AbortHandle;
+use tokio::time::{Instant, timeout_at};
 
 use driver::Driver;
 
@@ -27,12 +28,23 @@ pub(crate) struct Wire {
     driver: AbortHandle,
 }
 
+/// Why there is no answer.
+#[derive(Debug)]
+pub(crate) enum Unanswered {
+    /// Others wait for theirs, and there was no room to ask in time. Nothing was sent.
+    Crowded,
+    /// The connection is of no more use.
+    Broken(RedisError),
+    /// It did not come in time.
+    Late,
+}
+
 /// What those who ask and the one who sends have in common.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 struct Shared {
     desk: Mutex<Desk>,
-    /// Told when there is room again.
-    room: Notify,
+    /// For questions without an answer (I10). Closed when the connection ends.
+    room: Semaphore,
 }
 
 /// What was asked, and is not sent yet.
@@ -40,28 +52,34 @@ struct Shared {
 struct Desk {
     outbox: Vec<u8>,
     askers: Vec<Asker>,
-    /// How many questions have no answer yet, those that were sent included.
-    unanswered: usize,
     /// The driver's, while it has nothing to send.
     sleeper: Option<Waker>,
+    /// An answer is overdue: nothing more should be asked.
+    is_late: bool,
     /// Why nothing can be asked any more.
     ended: Option<RedisError>,
 }
 
 /// Where an answer goes.
-type Asker = oneshot::Sender<Value>;
-
-/// There are too many questions without an answer.
-struct Full;
+#[derive(Debug)]
+struct Asker {
+    /// Nowhere, if it is too late.
+    to: Option<oneshot::Sender<Value>>,
+    deadline: Option<Instant>,
+    /// How much of the room the question takes.
+    room: u32,
+}
 
 /// How many may wait for an answer on one connection before the next has to wait to ask (I10).
-const UNANSWERED_MAX: usize = 1_024;
+const ROOM: usize = 1_024;
+/// A long question takes as much room as several: so many bytes count as one.
+const ROOM_BYTES: usize = 16 << 10;
 
 // === impl Wire ===
 
 impl Wire {
     pub(crate) fn new(stream: impl AsyncRead + AsyncWrite + Unpin + Send + 'static) -> Self {
-        let shared = Arc::<Shared>::default();
+        let shared = Arc::new(Shared { desk: Mutex::default(), room: Semaphore::new(ROOM) });
         let mut driver = Driver::new(shared.clone(), stream);
         let driver = tokio::spawn(async move {
             let why = poll_fn(|context| driver.poll(context)).await;
@@ -70,72 +88,87 @@ impl Wire {
         Self { shared, driver: driver.abort_handle() }
     }
 
+    /// May more be asked?
     pub(crate) fn is_open(&self) -> bool {
-        self.shared.desk().ended.is_none()
+        let desk = self.shared.desk();
+        desk.ended.is_none() && !desk.is_late
     }
 
-    /// Asks what `write` writes, one question, and waits for its answer, which may be an error.
-    pub(crate) async fn ask(&self, write: impl Fn(&mut Vec<u8>)) -> Result<Value, RedisError> {
-        let answer = match self.put(&write)? {
-            Ok(answer) => answer,
-            Err(Full) => Box::pin(self.put_later(&write)).await?,
+    /// Asks what `write` writes, one question of about so many bytes, and waits for its answer, which may be
+    /// an error. Once it is late, [`is_open`](Self::is_open) is false, also if nobody waits any more.
+    pub(crate) async fn ask_until(
+        &self,
+        deadline: Instant,
+        bytes: usize,
+        write: impl Fn(&mut Vec<u8>),
+    ) -> Result<Value, Unanswered> {
+        let room = room_for(bytes);
+        match self.shared.room.try_acquire_many(room) {
+            Ok(taken) => taken.forget(),
+            Err(_) => Box::pin(self.make_room(room, Some(deadline))).await?,
+        }
+        let answer = {
+            let mut desk = self.shared.desk();
+            desk.check()?;
+            let answer = desk.expect(Some(deadline), room);
+            desk.send(write);
+            answer
         };
         self.answered(answer).await
     }
 
-    /// Asks several questions, and nobody gets in between.
+    /// Asks one question. The caller looks after the time.
+    pub(crate) async fn ask(&self, write: impl Fn(&mut Vec<u8>)) -> Result<Value, RedisError> {
+        let answered = self.ask_all(1, write).await?.pop();
+        answered.ok_or_else(closed)
+    }
+
+    /// Asks several questions, and nobody gets in between. The caller looks after the time.
     pub(crate) async fn ask_all(
         &self,
         count: usize,
         write: impl Fn(&mut Vec<u8>),
     ) -> Result<Vec<Value>, RedisError> {
+        let why = |unanswered| match unanswered {
+            Unanswered::Broken(why) => why,
+            Unanswered::Crowded | Unanswered::Late => closed(),
+        };
+        // All at once: whoever gives up on the way must not keep some of it.
+        self.make_room(u32::try_from(count).unwrap_or(u32::MAX), None).await.map_err(why)?;
         let waiting: Vec<_> = {
             let mut desk = self.shared.desk();
-            desk.check()?;
-            let waiting = (0..count).map(|_| desk.expect()).collect();
+            desk.check().map_err(why)?;
+            let waiting = (0..count).map(|_| desk.expect(None, 1)).collect();
             desk.send(&write);
             waiting
         };
         let mut answers = Vec::with_capacity(count);
         for answer in waiting {
-            answers.push(self.answered(answer).await?);
+            answers.push(self.answered(answer).await.map_err(why)?);
         }
         Ok(answers)
     }
 
-    fn put(
-        &self,
-        write: impl Fn(&mut Vec<u8>),
-    ) -> Result<Result<oneshot::Receiver<Value>, Full>, RedisError> {
-        let mut desk = self.shared.desk();
-        desk.check()?;
-        if desk.unanswered >= UNANSWERED_MAX {
-            return Ok(Err(Full));
-        }
-        let answer = desk.expect();
-        desk.send(write);
-        Ok(Ok(answer))
-    }
-
-    async fn put_later(
-        &self,
-        write: impl Fn(&mut Vec<u8>),
-    ) -> Result<oneshot::Receiver<Value>, RedisError> {
-        loop {
-            // Before looking, or the news that there is room could be missed.
-            let room = self.shared.room.notified();
-            if let Ok(answer) = self.put(&write)? {
-                return Ok(answer);
+    /// Waits until those who came before have made room.
+    async fn make_room(&self, room: u32, deadline: Option<Instant>) -> Result<(), Unanswered> {
+        let making = self.shared.room.acquire_many(room);
+        let made = match deadline {
+            None => making.await,
+            Some(deadline) => {
+                timeout_at(deadline, making).await.map_err(|_| Unanswered::Crowded)?
             }
-            room.await;
+        };
+        match made {
+            Ok(made) => {
+                made.forget();
+                Ok(())
+            }
+            Err(_) => Err(self.shared.why()),
         }
     }
 
-    async fn answered(&self, answer: oneshot::Receiver<Value>) -> Result<Value, RedisError> {
-        match answer.await {
-            Ok(answer) => Ok(answer),
-            Err(_) => Err(self.shared.desk().ended.clone().unwrap_or_else(closed)),
-        }
+    async fn answered(&self, answer: oneshot::Receiver<Value>) -> Result<Value, Unanswered> {
+        answer.await.map_err(|_| self.shared.why())
     }
 }
 
@@ -157,20 +190,24 @@ impl Shared {
             desk
         })
     }
+
+    /// Why somebody has no answer: if the connection has not ended, that one's time was over.
+    fn why(&self) -> Unanswered {
+        self.desk().ended.clone().map_or(Unanswered::Late, Unanswered::Broken)
+    }
 }
 
 // === impl Desk ===
 
 impl Desk {
-    fn check(&self) -> Result<(), RedisError> {
-        self.ended.clone().map_or(Ok(()), Err)
+    fn check(&self) -> Result<(), Unanswered> {
+        self.ended.clone().map_or(Ok(()), |why| Err(Unanswered::Broken(why)))
     }
 
     /// Where the answer to the next question will come.
-    fn expect(&mut self) -> oneshot::Receiver<Value> {
-        let (asker, answer) = oneshot::channel();
-        self.askers.push(asker);
-        self.unanswered += 1;
+    fn expect(&mut self, deadline: Option<Instant>, room: u32) -> oneshot::Receiver<Value> {
+        let (to, answer) = oneshot::channel();
+        self.askers.push(Asker { to: Some(to), deadline, room });
         answer
     }
 
@@ -186,13 +223,24 @@ impl Desk {
         mem::swap(&mut self.outbox, bytes);
         askers.extend(self.askers.drain(..));
     }
+}
 
-    /// So many were answered. Is there room again for those who had to wait?
-    const fn answered(&mut self, count: usize) -> bool {
-        let was_full = self.unanswered >= UNANSWERED_MAX;
-        self.unanswered -= count;
-        was_full && self.unanswered < UNANSWERED_MAX
+// === impl Asker ===
+
+impl Asker {
+    /// Is it too late by now? Then it is told, and its answer is not waited for.
+    fn give_up(&mut self, now: Instant) -> bool {
+        let is_late = self.deadline.is_some_and(|deadline| deadline <= now) && self.to.is_some();
+        if is_late {
+            self.to = None;
+        }
+        is_late
     }
+}
+
+/// However long it is, all of the room is enough.
+fn room_for(bytes: usize) -> u32 {
+    u32::try_from((1 + bytes / ROOM_BYTES).min(ROOM)).unwrap_or(u32::MAX)
 }
 
 /// What is told if nothing better is known.

@@ -5,9 +5,11 @@ use std::io;
 use std::pin::Pin;
 use std::sync::Arc;
 use std::task::{Context, Poll, ready};
+use std::time::Duration;
 
 use redis::{RedisError, Value};
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
+use tokio::time::{Instant, Sleep, sleep};
 
 use super::message::read_message;
 use super::{Asker, Shared, closed};
@@ -27,12 +29,18 @@ pub(super) struct Driver<S> {
     received: Vec<u8>,
     /// Those who asked what was sent, or is being sent.
     askers: VecDeque<Asker>,
+    /// When the time is looked at next. One timer for all: each would cost as much as its question.
+    look: Option<Pin<Box<Sleep>>>,
 }
 
 /// A buffer that a large reply made larger is not kept.
 const KEPT_BYTES: usize = 64 << 10;
 /// So much is read at once.
 const READ_BYTES: usize = 16 << 10;
+/// More than this is not said unasked.
+const UNASKED_BYTES: usize = 4 << 10;
+/// How often the time is looked at, while somebody waits. Answers are given up so much later at most.
+const LOOK_EVERY: Duration = Duration::from_millis(50);
 
 // === impl Driver ===
 
@@ -48,6 +56,7 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Driver<S> {
             chunk: vec![0; READ_BYTES].into(),
             received: Vec::new(),
             askers: VecDeque::new(),
+            look: None,
         }
     }
 
@@ -57,22 +66,25 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Driver<S> {
         if let Poll::Ready(why) = self.poll_receive(context) {
             return Poll::Ready(why);
         }
-        self.poll_send(context).map(|error| match error {
-            Ok(()) => closed(),
-            Err(error) => error.into(),
-        })
+        if let Poll::Ready(error) = self.poll_send(context) {
+            return Poll::Ready(error.into());
+        }
+        self.poll_look(context)
     }
 
-    fn poll_send(&mut self, context: &mut Context<'_>) -> Poll<io::Result<()>> {
+    fn poll_send(&mut self, context: &mut Context<'_>) -> Poll<io::Error> {
         loop {
             if self.sent == self.sending.len() {
-                ready!(self.poll_flush(context))?;
+                if let Err(error) = ready!(self.poll_flush(context)) {
+                    return Poll::Ready(error);
+                }
                 ready!(self.poll_take(context));
             }
             let rest = &self.sending[self.sent..];
-            match ready!(Pin::new(&mut self.stream).poll_write(context, rest))? {
-                0 => return Poll::Ready(Err(io::ErrorKind::WriteZero.into())),
-                count => self.sent += count,
+            match ready!(Pin::new(&mut self.stream).poll_write(context, rest)) {
+                Ok(0) => return Poll::Ready(io::ErrorKind::WriteZero.into()),
+                Ok(count) => self.sent += count,
+                Err(error) => return Poll::Ready(error),
             }
             self.is_flushed = false;
         }
@@ -131,24 +143,54 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Driver<S> {
 
     /// Hands out what was received.
     fn hand_out(&mut self) -> Result<(), RedisError> {
-        let (mut read, mut count) = (0, 0);
+        let (mut read, mut room) = (0, 0);
         while let Some((answer, length)) = read_message(&self.received[read..])? {
             let Some(asker) = self.askers.pop_front() else {
                 return Err(unasked(answer));
             };
             read += length;
-            count += 1;
+            room += asker.room;
             // Whoever gave up waiting does not want it.
-            let _ = asker.send(answer);
+            let _ = asker.to.map(|to| to.send(answer));
         }
         self.received.drain(..read);
+        if self.askers.is_empty() && self.received.len() > UNASKED_BYTES {
+            return Err(odd("the server says much unasked"));
+        }
         if self.received.is_empty() && self.received.capacity() > KEPT_BYTES {
             self.received = Vec::new();
         }
-        if self.shared.desk().answered(count) {
-            self.shared.room.notify_waiters();
-        }
+        self.shared.room.add_permits(room as usize);
         Ok(())
+    }
+
+    /// Looks at the time, for as long as somebody waits.
+    fn poll_look(&mut self, context: &mut Context<'_>) -> Poll<RedisError> {
+        loop {
+            match &mut self.look {
+                Some(look) => ready!(look.as_mut().poll(context)),
+                None if self.askers.is_empty() => return Poll::Pending,
+                None => {}
+            }
+            self.look = None;
+            if let Some(ended) = self.give_up() {
+                return Poll::Ready(ended);
+            }
+            if !self.askers.is_empty() {
+                self.look = Some(Box::pin(sleep(LOOK_EVERY)));
+            }
+        }
+    }
+
+    /// Tells those whose time is over, also those whose question could not even be sent. Their answers may
+    /// still come, and so may those of the others, but nobody should ask here any more.
+    fn give_up(&mut self) -> Option<RedisError> {
+        let now = Instant::now();
+        let mut desk = self.shared.desk();
+        let all = self.askers.iter_mut().chain(&mut desk.askers);
+        let late = all.map(|asker| asker.give_up(now)).filter(|is_late| *is_late).count();
+        desk.is_late |= late > 0;
+        desk.ended.clone()
     }
 }
 
@@ -162,7 +204,7 @@ impl<S> Driver<S> {
         };
         drop(askers);
         self.askers.clear();
-        self.shared.room.notify_waiters();
+        self.shared.room.close();
     }
 }
 
@@ -173,9 +215,15 @@ impl<S> Drop for Driver<S> {
     }
 }
 
-/// A server says nothing by itself, but that it has no place for us.
+/// A server says nothing by itself, but that it has no place for us. It is nobody's answer, so nobody may
+/// take it for one.
 fn unasked(said: Value) -> RedisError {
-    said.extract_error().err().unwrap_or_else(|| {
-        io::Error::new(io::ErrorKind::InvalidData, "the server said something unasked").into()
-    })
+    match said.extract_error() {
+        Err(error) => odd(error.to_string()),
+        Ok(_) => odd("the server said something unasked"),
+    }
+}
+
+fn odd(what: impl Into<Box<dyn std::error::Error + Send + Sync>>) -> RedisError {
+    io::Error::new(io::ErrorKind::InvalidData, what).into()
 }

@@ -19,6 +19,11 @@ pub(super) fn read_message(bytes: &[u8]) -> Result<Option<(Value, usize)>, Redis
     Ok(Some((value, end)))
 }
 
+/// A line is a number, or an error in words.
+const LINE_MAX: usize = 64 << 10;
+/// No server keeps a longer string (I10).
+const MESSAGE_MAX: usize = 512 << 20;
+
 /// What a line of the protocol begins.
 enum Part {
     Number(i64),
@@ -35,15 +40,16 @@ enum Part {
 impl Part {
     /// The first part, and where what follows it starts; none if its line has no end yet.
     fn first(bytes: &[u8]) -> Result<Option<(Self, usize)>, RedisError> {
-        let Some(end) = bytes.iter().position(|byte| *byte == b'\r') else {
-            return Ok(None);
+        let line = &bytes[..bytes.len().min(LINE_MAX)];
+        let Some(end) = line.iter().position(|byte| *byte == b'\r') else {
+            return if line.len() < LINE_MAX { Ok(None) } else { Err(odd()) };
         };
         match bytes.get(end + 1) {
             None => return Ok(None),
             Some(b'\n') => {}
             Some(_) => return Err(odd()),
         }
-        let content = &bytes[1..end];
+        let content = bytes.get(1..end).ok_or_else(odd)?;
         let part = match bytes[0] {
             b':' => Self::Number(number(content)?),
             // Less than none: there is no such thing.
@@ -69,8 +75,10 @@ fn end_of_message(bytes: &[u8]) -> Result<Option<usize>, RedisError> {
             Part::Number(_) | Part::Line => {}
             Part::Messages(count) => open = open.checked_add(count).ok_or_else(odd)?,
             Part::Bytes(count) => {
-                let end = at.checked_add(count).and_then(|end| end.checked_add(2));
-                at = end.ok_or_else(odd)?;
+                at = at.checked_add(count).ok_or_else(odd)?.checked_add(2).ok_or_else(odd)?;
+                if at > MESSAGE_MAX {
+                    return Err(odd());
+                }
                 match bytes.get(at - 2..at) {
                     None => return Ok(None),
                     Some(b"\r\n") => {}
@@ -139,12 +147,25 @@ mod tests {
             b"$99999999999999999999\r\n",
             b"$9223372036854775807\r\n",
             b"*2\r\n:1\r\n?\r\n",
+            b"\r\n",
+            b"*1\r\n\r\n",
+            &vec![b'+'; LINE_MAX],
         ] {
-            match read_message(odd) {
-                Err(_) => {}
-                // A length that nothing can have is only waited for.
-                Ok(None) if odd.starts_with(b"$9223") => {}
-                other => panic!("{other:?} of {}", odd.escape_ascii()),
+            let read = read_message(odd);
+            assert!(read.is_err(), "{read:?} of {}", odd.escape_ascii());
+        }
+    }
+
+    /// Whatever bytes come: a message, more to wait for, or an error.
+    #[test]
+    fn nothing_that_comes_is_too_odd() {
+        const USUAL: &[u8] = b"+-:$*\r\n019a";
+        for _ in 0..200_000 {
+            let bytes: [u8; 12] = rand::random();
+            let bytes =
+                bytes.map(|byte| USUAL.get(usize::from(byte % 16)).copied().unwrap_or(byte));
+            if let Ok(Some((_, length))) = read_message(&bytes) {
+                assert!((3..=bytes.len()).contains(&length), "{}", bytes.escape_ascii());
             }
         }
     }
