@@ -12,7 +12,7 @@ use semel_torture::checker::Rule;
 use semel_torture::run::{Plan, run};
 use semel_torture::{Kind, StoreKind, build_with_bugs};
 
-const TRIES: u64 = 3;
+const TRIES: u64 = 5;
 
 /// Runs share the machine with clients, servers and gateways, so one comes after the other.
 static ONE_AT_A_TIME: Mutex<()> = Mutex::new(());
@@ -103,8 +103,10 @@ hunts! {
     body_not_drained: BodyNotDrained on Embedded for 3 s [] 5 % breaks DrainedBody;
     sweep_deletes_live_leases: SweepDeletesLiveLeases on Embedded for 3 s [] 5 % breaks OneLease;
     cache_answers_after_takeover: CacheAnswersAfterTakeover on Redis for 6 s [GatewayPause] 30 % breaks OneAnswer;
-    claim_retried_without_owner: ClaimRetriedWithoutOwner on Redis for 5 s [BackCut BackReset] 5 % breaks HeldUnexecuted;
+    claim_retried_without_owner: ClaimRetriedWithoutOwner on Redis for 12 s [BackLatency GatewayPause] 5 % breaks HeldUnexecuted;
     waiter_deletes_the_claim: WaiterDeletesTheClaim on Redis for 4 s [] 5 % breaks OneLease;
+    execution_dies_with_client: ExecutionDiesWithClient on Embedded for 4 s [] 30 % breaks Detached;
+    executes_before_claim: ExecutesBeforeClaim on Redis for 5 s [StoreKill] 5 % breaks ClaimFirst;
 }
 
 /// The same program with no mistake named is as good as any other.
