@@ -65,6 +65,13 @@ fn a_row_grows_with_its_deep_run_and_stays_when_that_is_over() {
 }
 
 #[test]
+fn the_ledger_of_this_project_is_one() {
+    let file = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("../../docs/proof.md");
+    let terms = Terms { stores: StoreKind::ALL.to_vec(), seconds: 100 };
+    Ledger::of_commit(&file, terms, "c0ffee".to_owned()).expect("a ledger");
+}
+
+#[test]
 fn seeds_go_on_where_the_ledger_ends() {
     let (file, opened) = ledger(&empty());
     let mut first = opened.expect("a ledger");
