@@ -25,13 +25,17 @@ pub enum Bug {
     ClaimRetriedWithoutOwner,
     /// Who waits for another's outcome and gives up hands back the other's lease (engine).
     WaiterDeletesTheClaim,
+    /// An execution is dropped, and its lease forgotten, when its client hangs up (engine).
+    ExecutionDiesWithClient,
+    /// Who finds no record executes at once, and claims afterwards (engine).
+    ExecutesBeforeClaim,
 }
 
 // === impl Bug ===
 
 impl Bug {
     /// All of them.
-    pub const ALL: [Self; 12] = [
+    pub const ALL: [Self; 14] = [
         Self::NoFenceCheck,
         Self::RenewAfterExpiry,
         Self::AnswerBeforeSettle,
@@ -44,6 +48,8 @@ impl Bug {
         Self::CacheAnswersAfterTakeover,
         Self::ClaimRetriedWithoutOwner,
         Self::WaiterDeletesTheClaim,
+        Self::ExecutionDiesWithClient,
+        Self::ExecutesBeforeClaim,
     ];
 
     /// Its name.
@@ -62,6 +68,8 @@ impl Bug {
             Self::CacheAnswersAfterTakeover => "cache-answers-after-takeover",
             Self::ClaimRetriedWithoutOwner => "claim-retried-without-owner",
             Self::WaiterDeletesTheClaim => "waiter-deletes-the-claim",
+            Self::ExecutionDiesWithClient => "execution-dies-with-client",
+            Self::ExecutesBeforeClaim => "executes-before-claim",
         }
     }
 

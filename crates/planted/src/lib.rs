@@ -5,7 +5,7 @@
 //! with the name of one in `SEMEL_PLANTED_BUG`. The fault runs (`crates/torture/tests/planted.rs`) must find it.
 //!
 //! Without the feature [`planted`] is `false` at compile time, and nothing is left of the mistakes. With
-//! it a release cannot be built.
+//! it a release cannot be built: neither without debug assertions (below), nor with them (`build.rs`).
 
 mod bug;
 

@@ -9,6 +9,7 @@ mod judge;
 mod record;
 mod report;
 mod rule;
+mod trials;
 
 use std::collections::HashMap;
 use std::fs::File;
@@ -22,11 +23,15 @@ pub use report::{Report, Violation};
 pub use rule::Rule;
 
 use crate::history::{Event, Head, Line, Purpose, Route, Tier};
+use answers::Refusal;
 use faults::Faults;
-use record::{Execution, Record};
+use record::{Ended, Execution, Record};
 
-/// How much sooner or later than a fault its effects may show, in microseconds.
-const SLACK: u64 = 3_000_000;
+/// How much later than a fault its effects may show, in microseconds. That they show before its end needs
+/// no slack: what overlaps with a fault is disturbed.
+const SLACK: u64 = 1_000_000;
+/// How much later a store may still be taken for lost: until a guard lets the next verb through.
+const AFTERMATH: u64 = 4_000_000;
 
 /// What was read so far.
 #[derive(Debug)]
@@ -39,6 +44,8 @@ pub(crate) struct Checker {
     executions: HashMap<String, (usize, usize)>,
     /// Requests that were not answered yet.
     open: HashMap<u64, Open>,
+    /// Requests that were answered, or given up.
+    closed: Vec<Closed>,
     suspicions: Vec<Suspicion>,
     report: Report,
 }
@@ -60,8 +67,12 @@ struct Suspicion {
 enum Excuse {
     /// Any that a client of the gateway notices.
     Any,
+    /// Any that took so much of its time that less than this is left, in microseconds.
+    Time(u64),
     /// One that keeps the gateway from its store.
     StoreLoss,
+    /// The same, or one before which it may not have found its store yet.
+    StoreAway,
 }
 
 /// A request that was sent.
@@ -72,6 +83,15 @@ struct Open {
     gateway: usize,
     t: u64,
     line: u64,
+}
+
+/// A request that nobody waits for any more.
+#[derive(Clone, Copy, Debug)]
+struct Closed {
+    purpose: Purpose,
+    gateway: usize,
+    from: u64,
+    until: u64,
 }
 
 /// Checks the history in a file.
@@ -103,12 +123,13 @@ impl Checker {
     fn new(head: Head) -> Self {
         let report = Report::new(&head);
         Self {
+            faults: Faults::new(head.lease_ms * 1_000),
             head,
-            faults: Faults::default(),
             records: Vec::new(),
             index: HashMap::new(),
             executions: HashMap::new(),
             open: HashMap::new(),
+            closed: Vec::new(),
             suspicions: Vec::new(),
             report,
         }
@@ -121,21 +142,21 @@ impl Checker {
             Event::Phase { name } => self.report.phase(&name, t),
             Event::Invoke { op, purpose, gateway, scope, route, key } => {
                 let record = self.record(scope, route, key);
-                self.records[record].invoked(t, purpose, line);
-                self.report.requests += 1;
+                self.records[record].invoked(t, purpose, gateway, line);
+                self.report.sent(purpose);
                 let before = self.open.insert(op, Open { record, purpose, gateway, t, line });
                 ensure!(before.is_none(), "line {line} sends request {op} again");
             }
             Event::Ok { op, .. } => {
-                let open = self.answered(op, line)?;
+                let open = self.answered(op, t, line)?;
                 self.told_outcome(line, t, open, event);
             }
-            Event::Fail { op, status, code } => {
-                let open = self.answered(op, line)?;
-                self.told_failure(line, t, open, status, &code);
+            Event::Fail { op, status, code, retry_after } => {
+                let open = self.answered(op, t, line)?;
+                self.told_failure(line, t, open, &Refusal { status, code: &code, retry_after });
             }
             Event::Info { op, why } => {
-                let open = self.answered(op, line)?;
+                let open = self.answered(op, t, line)?;
                 self.told_nothing(line, t, open, &why);
             }
             Event::Begin { nonce, gateway, scope, route, key, fence, variant } => {
@@ -144,11 +165,13 @@ impl Checker {
                     Execution { nonce, gateway, fence, variant, began: t, line, ended: None };
                 self.begun(record, execution);
             }
-            Event::End { nonce, status } => self.ended(line, t, &nonce, status),
+            Event::End { nonce, status, digest } => {
+                self.ended(&nonce, Ended { t, status, digest, line });
+            }
             Event::Takeover { .. } => self.report.takeovers += 1,
-            Event::Fault { id, kind, hits, .. } => {
+            Event::Fault { id, kind, hits, near, .. } => {
                 *self.report.faults.entry(kind.clone()).or_default() += 1;
-                self.faults.begin(id, kind, hits, t);
+                self.faults.begin(id, kind, hits, near, t);
             }
             Event::Healed { id } => self.faults.end(id, t),
             Event::Refused { count, .. } => self.report.refused += count,
@@ -165,41 +188,41 @@ impl Checker {
         found
     }
 
-    fn answered(&mut self, op: u64, line: u64) -> anyhow::Result<Open> {
-        self.open
-            .remove(&op)
-            .with_context(|| format!("line {line} answers {op}, which nobody sent"))
+    fn answered(&mut self, op: u64, t: u64, line: u64) -> anyhow::Result<Open> {
+        let open = self.open.remove(&op);
+        let open = open.with_context(|| format!("line {line} answers {op}, which nobody sent"))?;
+        let Open { record, purpose, gateway, t: from, .. } = open;
+        self.closed.push(Closed { purpose, gateway, from, until: t });
+        self.records[record].heard(from, t, purpose);
+        Ok(open)
     }
 
     fn begun(&mut self, record: usize, execution: Execution) {
         self.report.executions += 1;
         self.executions
             .insert(execution.nonce.clone(), (record, self.records[record].executions.len()));
-        let (line, began) = (execution.line, execution.began);
-        let broken = if self.records[record].key.starts_with("smuggled") {
-            Some((Rule::DrainedBody, "a body was read as a request, and executed"))
-        } else if execution.fence.is_none() {
-            Some((Rule::ClaimFirst, "an execution without a fence"))
-        } else if execution.variant != 0 {
-            Some((Rule::MismatchInert, "another body under a used key was executed"))
-        } else {
-            None
-        };
+        let Execution { line, began, fence, variant, .. } = execution;
         self.records[record].executions.push(execution);
-        if let Some((rule, what)) = broken {
+        if self.records[record].key.starts_with("smuggled") {
+            let what = "a body was read as a request, and executed".to_owned();
+            self.convict(Rule::DrainedBody, record, vec![line], what);
+        } else if fence.is_none() {
+            let what = "an execution without a fence".to_owned();
+            self.convict(Rule::ClaimFirst, record, vec![line], what);
+        } else if variant != 0 {
             let from = self.records[record].first_invoke.unwrap_or(began);
-            self.accuse(rule, record, (from, began), vec![line], what.to_owned());
+            let what = "another body under a used key was executed".to_owned();
+            self.accuse(Rule::MismatchInert, record, (from, began), vec![line], what);
         }
     }
 
-    fn ended(&mut self, line: u64, t: u64, nonce: &str, status: u16) {
+    fn ended(&mut self, nonce: &str, ended: Ended) {
         if let Some((record, number)) = self.executions.get(nonce) {
-            self.records[*record].executions[*number].ended =
-                Some(record::Ended { t, status, line });
+            self.records[*record].executions[*number].ended = Some(ended);
         }
     }
 
-    /// Something that must not be, between two moments. On a weak tier a failover may excuse it.
+    /// Something that must not be, between two moments. On a weak tier a lost record may excuse it.
     fn accuse(
         &mut self,
         rule: Rule,
@@ -208,15 +231,30 @@ impl Checker {
         lines: Vec<u64>,
         what: String,
     ) {
-        let Record { scope, route, key, .. } = &self.records[record];
-        let violation =
-            Violation { rule, scope: *scope, route: *route, key: key.clone(), lines, what };
-        let may_be_lost = self.head.tier == Tier::Weak && rule.may_follow_a_loss();
-        if may_be_lost && self.faults.failover(from.saturating_sub(SLACK), until).is_some() {
-            self.report.losses.push(violation);
+        if rule.may_follow_a_loss() && self.may_be_lost(from, until) {
+            let loss = self.violation(rule, record, lines, what);
+            self.report.losses.push(loss);
         } else {
-            self.report.violations.push(violation);
+            self.convict(rule, record, lines, what);
         }
+    }
+
+    /// Something that must not be, whatever was lost.
+    fn convict(&mut self, rule: Rule, record: usize, lines: Vec<u64>, what: String) {
+        let violation = self.violation(rule, record, lines, what);
+        self.report.violations.push(violation);
+    }
+
+    fn violation(&self, rule: Rule, record: usize, lines: Vec<u64>, what: String) -> Violation {
+        let Record { scope, route, key, .. } = &self.records[record];
+        Violation { rule, scope: *scope, route: *route, key: key.clone(), lines, what }
+    }
+
+    /// May records have been lost between two moments? Only by a promotion, which may be noticed a little
+    /// after what it led to.
+    fn may_be_lost(&self, from: u64, until: u64) -> bool {
+        self.head.tier == Tier::Weak
+            && self.faults.promotion(from.saturating_sub(SLACK), until + SLACK).is_some()
     }
 }
 

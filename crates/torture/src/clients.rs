@@ -27,6 +27,8 @@ pub(crate) const SCOPES: u8 = 4;
 /// How long a gateway that lives may be in doubt about a lease that it was granted unheard, when all
 /// faults are over.
 pub(crate) const DOUBT: Duration = Duration::from_secs(9);
+/// All last reads together must be done by then. What was not read until then never came to its end.
+const READS_LIMIT: Duration = Duration::from_secs(90);
 /// Of a hundred requests, how many go to a gateway that did not answer lately.
 const DOUBTED_PERCENT: u64 = 4;
 
@@ -115,14 +117,15 @@ impl Crew {
     }
 }
 
-/// Asks every gateway for every record, until there is a last word or the time for one is over. Those whose
-/// outcome is unknown.
+/// Asks every gateway for every record, until there is a last word or the time is over: for one, or for
+/// all. Those whose outcome is unknown.
 pub(crate) async fn read_all(
     world: &Arc<World>,
     targets: Vec<Target>,
     clients: usize,
 ) -> anyhow::Result<Vec<Target>> {
     let queue = Arc::new(Mutex::new(targets));
+    let until = world.history.clock().elapsed() + READS_LIMIT;
     let readers: Vec<JoinHandle<Vec<Target>>> = (0..clients as u64)
         .map(|number| {
             let queue = queue.clone();
@@ -130,8 +133,8 @@ pub(crate) async fn read_all(
             let mut client = Client::new(world.clone(), 1_000 + number);
             tokio::spawn(async move {
                 let mut unknown = Vec::new();
-                while let Some(target) = pop(&queue).filter(|_| !crate::stop::is_stopped()) {
-                    if client.read(&target).await == Told::Unknown {
+                while let Some(target) = pop(&queue).filter(|_| client.may_read(until)) {
+                    if client.read(&target, until).await == Told::Unknown {
                         unknown.push(target);
                     }
                 }

@@ -7,7 +7,7 @@ use anyhow::Context as _;
 use clap::{Args, Parser, Subcommand};
 use semel_torture::checker::{Report, check};
 use semel_torture::run::{Done, Plan, run};
-use semel_torture::{Kind, Stopwatch, StoreKind, Totals, append_row, build, is_stopped};
+use semel_torture::{Kind, Ledger, Stopwatch, StoreKind, Terms, Totals, build, is_stopped};
 
 /// Runs gateways under faults and checks what happened.
 ///
@@ -81,14 +81,14 @@ struct Deep {
     /// On which stores
     #[arg(long, value_delimiter = ',', default_values_t = StoreKind::ALL)]
     stores: Vec<StoreKind>,
-    /// The seed of the first run; each has the next
-    #[arg(long, default_value_t = 1)]
-    first_seed: u64,
+    /// The seed of the first run; each has the next [default: the first that the ledger does not have]
+    #[arg(long)]
+    first_seed: Option<u64>,
     /// How long each run has faults
     #[arg(long, default_value_t = 100)]
     seconds: u64,
-    /// Add a row to the ledger in this file (docs/proof.md)
-    #[arg(long)]
+    /// Add a row to the ledger in this file (docs/proof.md). The gateways are those of the commit it names
+    #[arg(long, conflicts_with_all = ["semel", "gateway_env"])]
     ledger: Option<PathBuf>,
     #[command(flatten)]
     gateways: Gateways,
@@ -114,14 +114,14 @@ impl Arguments {
                 let plan = arguments.plan(&arguments.gateways.program()?)?;
                 let done = run(&plan).inspect_err(|error| println!("{}", failure(&plan, error)))?;
                 print(&done, &plan);
-                println!("{}", done.report.result());
-                Ok(done.report.violations.is_empty())
+                println!("{}", done.result());
+                Ok(done.is_good())
             }
             Command::Short { seed, seconds, gateways } => short(seed, seconds, &gateways),
             Command::Deep(arguments) => arguments.run(),
             Command::Check { file } => {
                 let report: Report = check(&file)?;
-                println!("{report}\n{}", report.result());
+                println!("{report}\n{}", report.to_json());
                 Ok(report.violations.is_empty())
             }
             Command::Schedule(arguments) => {
@@ -155,19 +155,18 @@ fn try_run(plan: &Plan, totals: &mut Totals) -> anyhow::Result<()> {
     match run(plan) {
         Ok(done) => {
             print(&done, plan);
-            totals.add(&done.report);
-            Ok(())
+            totals.add(&done);
         }
-        Err(error) if is_stopped() => Err(error),
+        Err(error) if is_stopped() => return Err(error),
         Err(error) => {
-            println!("NOT RUN to its end: {}: {error:#}", plan.command());
-            totals.failed += 1;
-            Ok(())
+            println!("NOT RUN: {}: {error:#}", plan.command());
+            totals.add_unbegun(plan.seed);
         }
     }
+    Ok(())
 }
 
-/// For programs: the run could not be run to its end.
+/// For programs: the run could not be begun.
 fn failure(plan: &Plan, error: &anyhow::Error) -> String {
     let store = plan.store.as_str();
     serde_json::json!({ "seed": plan.seed, "store": store, "error": format!("{error:#}") })
@@ -175,10 +174,13 @@ fn failure(plan: &Plan, error: &anyhow::Error) -> String {
 }
 
 fn print(done: &Done, plan: &Plan) {
-    if let Some(missing) = &done.missing {
-        println!("{missing}");
+    if let Some((kind, why)) = &done.missing {
+        println!("NOT RUN: {kind}: {why}");
     }
     println!("{}", done.report);
+    if let Some(failure) = &done.failure {
+        println!("it did not come to its end: {failure}");
+    }
     if let Some(kept) = &done.kept {
         println!("everything is in {}", kept.display());
         println!("repeat it with: {}", plan.command());
@@ -207,32 +209,54 @@ impl Run {
 
 impl Deep {
     fn run(&self) -> anyhow::Result<bool> {
+        let mut ledger = self.ledger()?;
+        let first_seed = match (&self.first_seed, &ledger) {
+            (Some(seed), _) => *seed,
+            (None, Some(ledger)) => ledger.next_seed()?,
+            (None, None) => 1,
+        };
         let program = self.gateways.program()?;
-        let length = Duration::from_secs(self.minutes * 60);
         let (watch, mut totals) = (Stopwatch::start(), Totals::default());
         let mut result = Ok(());
-        for (seed, store) in (self.first_seed..).zip(self.stores.iter().cycle()) {
-            let is_over = watch.elapsed() + Duration::from_secs(self.seconds) > length;
-            if result.is_err() || (is_over && totals.runs + totals.failed > 0) {
+        for (seed, store) in (first_seed..).zip(self.stores.iter().cycle()) {
+            let is_over = self.is_over(&watch) && !totals.seeds.is_empty();
+            if result.is_err() || is_over || is_stopped() {
                 break;
             }
             let mut plan = Plan::new(*store, seed, self.seconds, program.clone());
             plan.environment = self.gateways.environment()?;
             result = try_run(&plan, &mut totals);
-            println!(
-                "after {} of {} minutes: {} requests, {} kill -9, {} violations\n",
-                watch.elapsed().as_secs() / 60,
-                self.minutes,
-                totals.requests,
-                totals.kills(),
-                totals.violations
-            );
+            // Whatever ends this process loses one run at most.
+            if let Some(ledger) = ledger.as_mut().filter(|_| result.is_ok()) {
+                ledger.write(&totals)?;
+            }
+            self.say_how_far(&watch, &totals);
         }
         println!("{totals}");
-        if let Some(file) = self.ledger.as_ref().filter(|_| totals.runs > 0) {
-            append_row(file, &totals)?;
-        }
         result.map(|()| totals.is_good())
+    }
+
+    fn ledger(&self) -> anyhow::Result<Option<Ledger>> {
+        let terms = Terms { stores: self.stores.clone(), seconds: self.seconds };
+        self.ledger.as_ref().map(|file| Ledger::open(file, terms)).transpose()
+    }
+
+    /// Is there no time for another run?
+    fn is_over(&self, watch: &Stopwatch) -> bool {
+        let length = Duration::from_secs(self.minutes * 60);
+        watch.elapsed() + Duration::from_secs(self.seconds) > length
+    }
+
+    fn say_how_far(&self, watch: &Stopwatch, totals: &Totals) {
+        println!(
+            "after {} of {} minutes: {} requests under faults, {} kill -9, {} failed runs, {} violations\n",
+            watch.elapsed().as_secs() / 60,
+            self.minutes,
+            totals.requests_under_faults,
+            totals.kills(),
+            totals.failed,
+            totals.violations
+        );
     }
 }
 

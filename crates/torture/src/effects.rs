@@ -4,12 +4,12 @@
 //! the key, so that a client can tell whose reply it got; and has bytes that are no text, headers that
 //! repeat, and a cookie.
 
+mod compared;
 mod log;
 mod plan;
 mod served;
 
 use std::net::SocketAddr;
-use std::path::Path;
 use std::sync::Arc;
 
 use anyhow::Context as _;
@@ -22,7 +22,8 @@ use tokio::task::JoinHandle;
 use crate::dice::Dice;
 use crate::history::{History, Route};
 
-use log::EffectLog;
+pub(crate) use compared::compare;
+pub(crate) use log::{EffectFile, EffectLog};
 use served::Served;
 
 /// The upstream of all gateways. Ends when dropped; executions that run go on.
@@ -41,11 +42,10 @@ impl Effects {
         seed: u64,
         slow_percent: u64,
         history: History,
-        log: &Path,
+        log: EffectLog,
     ) -> anyhow::Result<Self> {
         let listener = TcpListener::bind("127.0.0.1:0").await.context("the upstream's port")?;
         let address = listener.local_addr()?;
-        let log = EffectLog::create(log, history.clone())?;
         let served = Arc::new(Served::new(seed, slow_percent, history, log));
         let accepting = tokio::spawn(accept(listener, served.clone()));
         Ok(Self { address, served, accepting })

@@ -11,6 +11,7 @@
 pub mod checker;
 mod clients;
 pub mod dice;
+mod digest;
 mod effects;
 mod fleet;
 pub mod history;
@@ -23,7 +24,7 @@ mod stop;
 mod stores;
 mod time;
 
-pub use ledger::{Totals, append_row};
+pub use ledger::{Ledger, Terms, Totals};
 pub use nemesis::{Group, Kind, Planned, Schedule};
 pub use program::{build, build_with_bugs, version};
 pub use stop::{is_stopped, listen as stop_on_signals};

@@ -3,18 +3,17 @@
 use std::fmt::Write as _;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
 use std::time::Duration;
 
 use anyhow::Context as _;
-use tempfile::TempDir;
 use tokio::runtime::{Builder, Runtime};
 
 use crate::checker::{Report, check};
 use crate::clients::{Crew, DOUBT, Target, World, read_all};
 use crate::dice::Dice;
-use crate::effects::Effects;
+use crate::effects::{EffectFile, EffectLog, Effects, compare};
 use crate::fleet::{Fleet, LEASE, Setup};
 use crate::history::{Event, Head, History, HistoryFile};
 use crate::nemesis::{Kind, Nemesis, Schedule, Terms};
@@ -24,9 +23,12 @@ use crate::stop;
 use crate::stores::{Ground, StoreKind, Stores};
 use crate::time::Clock;
 
-/// How often the machine is looked at, and how late a look must be to count as a stall.
+/// How often the machine is looked at, and how late a look must be to count as a stall. Short ones are
+/// noted too: it is their sum that costs a lease.
 const LOOK_EVERY: Duration = Duration::from_millis(40);
-const STALL: Duration = Duration::from_millis(400);
+const STALL: Duration = Duration::from_millis(200);
+/// How often the gateways are looked at.
+const LOOK_AT_GATEWAYS_EVERY: Duration = Duration::from_millis(400);
 /// A gateway's memory of settled records, if it has one.
 const CACHE_BYTES: u64 = 2 << 20;
 /// Of a hundred keys.
@@ -47,7 +49,7 @@ pub struct Plan {
     pub slow_percent: u64,
     /// Only these faults, if any are named.
     pub kinds: Option<Vec<Kind>>,
-    /// Where the history goes; else it is removed unless it shows a violation.
+    /// Where the history goes; else it is removed unless something is wrong.
     pub history: Option<PathBuf>,
     /// The gateway's program.
     pub semel: PathBuf,
@@ -58,43 +60,51 @@ pub struct Plan {
 /// What came of it.
 #[derive(Debug)]
 pub struct Done {
-    /// What the checker says.
+    /// What the checker says, of as much as happened.
     pub report: Report,
+    /// Why it did not come to its end as it should, if so.
+    pub failure: Option<String>,
     /// What could not be run, and why.
-    pub missing: Option<String>,
+    pub missing: Option<(Kind, String)>,
     /// Where everything is, if something was wrong.
     pub kept: Option<PathBuf>,
 }
 
-/// Runs, checks, and clears up. Fails if something could not be run, or ended by itself.
+/// Runs, checks, and clears up. Fails if nothing could be begun, or if it was stopped and nothing was
+/// wrong until then; a run that began and broke off is checked like any other.
 pub fn run(plan: &Plan) -> anyhow::Result<Done> {
     let scratch = tempfile::Builder::new().prefix("semel-torture-").tempdir()?;
-    let result = run_in(plan, scratch.path());
-    match result {
-        Ok((report, missing)) if report.violations.is_empty() => {
-            Ok(Done { report, missing, kept: None })
+    match run_in(plan, scratch.path()) {
+        Ok(done) if done.is_good() => Ok(done),
+        Ok(done) if stop::is_stopped() && done.report.violations.is_empty() => {
+            Err(anyhow::anyhow!(done.failure.unwrap_or_default()))
         }
-        Ok((report, missing)) => Ok(Done { report, missing, kept: Some(keep(scratch)) }),
+        Ok(done) => Ok(Done { kept: Some(scratch.keep()), ..done }),
         Err(error) if stop::is_stopped() => Err(error),
-        Err(error) => Err(error.context(format!("the logs are in {}", keep(scratch).display()))),
+        Err(error) => Err(error.context(format!("the logs are in {}", scratch.keep().display()))),
     }
 }
 
-fn keep(scratch: TempDir) -> PathBuf {
-    scratch.keep()
-}
-
-fn run_in(plan: &Plan, scratch: &Path) -> anyhow::Result<(Report, Option<String>)> {
+fn run_in(plan: &Plan, scratch: &Path) -> anyhow::Result<Done> {
     let file = plan.history.clone().unwrap_or_else(|| scratch.join("history.jsonl"));
     let (writing, history) = HistoryFile::create(&file, Clock::start())?;
+    let (effects, log) = EffectFile::create(&scratch.join("effects.jsonl"), history.clone())?;
     let runtime = Builder::new_multi_thread().worker_threads(2).enable_all().build()?;
-    let happened = happen(plan, scratch, &runtime, &history);
+    let mut missing = None;
+    let happened = happen(plan, scratch, &runtime, &history, log, &mut missing);
     drop(history);
     // Whatever still writes ends with it.
     runtime.shutdown_timeout(Duration::from_secs(5));
+    let effects = effects.finish();
     let file = writing.finish()?;
-    let missing = happened?;
-    Ok((check(&file)?, missing))
+    let (report, happened) = match (check(&file), happened) {
+        (Ok(report), happened) => (report, happened),
+        // Most likely it had not begun, and there is nothing to check.
+        (Err(_), Err(error)) | (Err(error), Ok(())) => return Err(error),
+    };
+    let is_true = effects.and_then(|log| compare(&log, &file));
+    let failure = happened.and(is_true).err().map(|error| format!("{error:#}"));
+    Ok(Done { report, failure, missing, kept: None })
 }
 
 /// Everything of a run but the check.
@@ -103,18 +113,17 @@ fn happen(
     scratch: &Path,
     runtime: &Runtime,
     history: &History,
-) -> anyhow::Result<Option<String>> {
+    log: EffectLog,
+    missing: &mut Option<(Kind, String)>,
+) -> anyhow::Result<()> {
     let gateways = plan.store.gateways();
     let ground = Ground { runtime, program: &plan.semel, scratch, gateways, seed: plan.seed };
     let stores = Stores::start(plan.store, &ground).context("the store does not start")?;
     let mut kinds = plan.kinds();
-    let missing = stores.missing().map(|(kind, why)| {
-        kinds.retain(|known| *known != kind);
-        format!("NOT RUN: {kind}: {why}")
-    });
+    *missing = stores.missing().map(|(kind, why)| (kind, why.to_owned()));
+    kinds.retain(|known| missing.as_ref().is_none_or(|(kind, _)| known != kind));
     history.note(Event::Head(plan.head(&kinds, &stores)));
-    let log = scratch.join("effects.jsonl");
-    let upstream = Effects::start(plan.seed, plan.slow_percent, history.clone(), &log);
+    let upstream = Effects::start(plan.seed, plan.slow_percent, history.clone(), log);
     let effects = runtime.block_on(upstream)?;
     let setups: Vec<Setup> =
         (0..gateways).map(|number| plan.setup(number, &effects, &stores)).collect();
@@ -129,15 +138,14 @@ fn happen(
     let world = Arc::new(World::new(plan.seed, history.clone(), addresses));
     let schedule = plan.draw(&kinds, stores.links().len());
     let nemesis = Nemesis::new(&fleet, &stores, history);
-    with_watch(&fleet, history, || {
+    with_watch(&fleet, &stores, history, || {
         let touched = suffer(plan, runtime, &world, &nemesis, &schedule)?;
         fleet.wait_until_all_ready()?;
         recover(plan, runtime, &world, &effects, touched)?;
         fleet.note_all_refused();
         world.history.note(Event::Phase { name: "over".to_owned() });
         Ok(())
-    })?;
-    Ok(missing)
+    })
 }
 
 /// The faults. What the clients had to do with.
@@ -170,28 +178,28 @@ fn recover(
     world.history.note(Event::Phase { name: "reads".to_owned() });
     let mut unknown = runtime.block_on(read_all(world, touched, plan.clients))?;
     unknown.retain(|target| !effects.has_executed(&target.record()));
-    // A gateway that was granted a lease unheard hands it back in the end, unless it has died.
-    let dies = [Kind::GatewayKill, Kind::GatewayTerm];
-    if !unknown.is_empty() && !plan.kinds().iter().any(|kind| dies.contains(kind)) {
+    // A gateway that was granted a lease unheard hands it back in the end, unless it has died before.
+    if !unknown.is_empty() {
         stop::sleep((began + DOUBT).saturating_sub(world.history.clock().elapsed()));
         runtime.block_on(read_all(world, unknown, plan.clients))?;
     }
     stop::check()
 }
 
-/// Does it while somebody watches the machine and the gateways.
+/// Does it while somebody watches the machine, the store and the gateways.
 fn with_watch<T>(
     fleet: &Fleet,
+    stores: &Stores,
     history: &History,
     work: impl FnOnce() -> anyhow::Result<T>,
 ) -> anyhow::Result<T> {
     let is_over = AtomicBool::new(false);
     thread::scope(|scope| {
-        let machine = scope.spawn(|| watch_machine(history, &is_over));
+        scope.spawn(|| watch_machine(history, &is_over));
+        scope.spawn(|| stores.watch(history, &is_over));
         let dead = scope.spawn(|| watch_gateways(fleet, &is_over));
         let result = work();
         is_over.store(true, Ordering::Relaxed);
-        let _ = machine.join();
         match dead.join() {
             Ok(Some(dead)) => {
                 Err(result.err().unwrap_or_else(|| anyhow::anyhow!("it went on"))).context(dead)
@@ -220,18 +228,33 @@ fn watch_gateways(fleet: &Fleet, is_over: &AtomicBool) -> Option<String> {
             eprintln!("{dead}");
             return Some(dead);
         }
-        thread::sleep(STALL);
+        thread::sleep(LOOK_AT_GATEWAYS_EVERY);
     }
     None
 }
 
 /// The machine stood still since `from`.
 pub(crate) fn note_stall(history: &History, from: u64, what: &str) {
-    static NEXT: AtomicU64 = AtomicU64::new(1);
-    let id = NEXT.fetch_add(1, Ordering::Relaxed);
-    let (kind, note) = ("stall".to_owned(), what.to_owned());
-    history.note_at(from, Event::Fault { id, kind, hits: Vec::new(), note });
+    let id = history.note_unplanned(from, "stall", what.to_owned());
     history.note(Event::Healed { id });
+}
+
+// === impl Done ===
+
+impl Done {
+    /// Did it come to its end, and was nothing wrong?
+    pub fn is_good(&self) -> bool {
+        self.failure.is_none() && self.report.violations.is_empty()
+    }
+
+    /// For programs: one line of JSON.
+    pub fn result(&self) -> String {
+        let mut result = self.report.to_json();
+        if let Some(failure) = &self.failure {
+            result["error"] = failure.as_str().into();
+        }
+        result.to_string()
+    }
 }
 
 // === impl Plan ===

@@ -7,13 +7,14 @@ mod server;
 
 use std::fmt;
 use std::path::Path;
+use std::sync::atomic::AtomicBool;
 use std::time::Duration;
 
 use clap::ValueEnum;
 use tokio::runtime::Runtime;
 
 use crate::dice::Dice;
-use crate::history::Tier;
+use crate::history::{History, Tier};
 use crate::nemesis::Kind;
 use crate::proxy::Proxy;
 
@@ -57,7 +58,9 @@ enum Servers {
 /// The way from gateways to a server.
 pub(crate) struct Link {
     /// The gateways that use it; none named means all.
-    pub(crate) hits: Vec<usize>,
+    pub(crate) gateways: Vec<usize>,
+    /// Does it lead to copies only, and not to the truth?
+    pub(crate) is_near: bool,
     pub(crate) name: String,
     pub(crate) proxy: Proxy,
 }
@@ -170,6 +173,9 @@ impl Stores {
                 let near = RedisServer::start(false)?;
                 let truth = Database::start(ground.program)?;
                 let mut links = ground.links("redis", near.address())?;
+                for link in &mut links {
+                    link.is_near = true;
+                }
                 let far = ground.links("postgres", truth.address())?;
                 let joined = |(near, far): (&Link, &Link)| {
                     format!("tiered:{}|{}", redis_url(near), truth.url_by(far))
@@ -196,6 +202,13 @@ impl Stores {
         match &self.servers {
             Servers::Embedded(disk) => disk.missing().map(|why| (Kind::DiskFull, why)),
             _ => None,
+        }
+    }
+
+    /// Notes promotions, where there are replicas, for as long as something is worth watching.
+    pub(crate) fn watch(&self, history: &History, is_over: &AtomicBool) {
+        if let Servers::Cluster(cluster) = &self.servers {
+            cluster.watch(history, is_over);
         }
     }
 
@@ -246,7 +259,7 @@ impl Ground<'_> {
             let proxy = self.runtime.block_on(Proxy::start(dice.roll()))?;
             proxy.lead_to(Some(to));
             let name = format!("gateway {gateway} to {name}");
-            links.push(Link { hits: vec![gateway], name, proxy });
+            links.push(Link { gateways: vec![gateway], is_near: false, name, proxy });
         }
         Ok(links)
     }

@@ -1,36 +1,47 @@
 //! What clients were told, line by line.
 
-use super::record::{Known, Moment};
+use super::record::{Execution, Known, Moment};
 use super::{Checker, Excuse, Open, Rule, Suspicion};
 use crate::history::{Event, Purpose, Route};
 
 /// A client that waits so long for an answer should have had one.
 const PATIENCE_MS: u64 = 10_000;
 
-/// Refusals that a client may meet at any time while things break.
-const EXPECTED: [&str; 8] = [
-    "idempotency_store_unavailable",
-    "shutting_down",
-    "too_busy",
-    "execution_interrupted",
-    "upstream_unreachable",
-    "upstream_timeout",
-    // A request that comes too slowly, or not to its end.
-    "request_timeout",
-    "request_body_broken",
-];
+/// A refusal as it was told.
+pub(super) struct Refusal<'a> {
+    pub(super) status: u16,
+    pub(super) code: &'a str,
+    pub(super) retry_after: bool,
+}
+
+const STORE_UNAVAILABLE: &str = "idempotency_store_unavailable";
+
+/// What must have happened where a client meets this refusal; `None` if nothing would explain it.
+fn cause_of(code: &str) -> Option<Excuse> {
+    match code {
+        STORE_UNAVAILABLE => Some(Excuse::StoreAway),
+        "shutting_down" | "execution_interrupted" | "too_busy" | "upstream_timeout" => {
+            Some(Excuse::Any)
+        }
+        // A request that comes too slowly, or not to its end.
+        "request_timeout" | "request_body_broken" => Some(Excuse::Any),
+        _ => None,
+    }
+}
 
 // === impl Checker ===
 
 impl Checker {
     pub(super) fn told_outcome(&mut self, line: u64, t: u64, open: Open, event: Event) {
-        let Event::Ok { status, nonce, digest, scope, key, replayed, cookies, stored, .. } = event
+        let Event::Ok { nonce, digest, said, scope, key, replayed, cookies, stored, .. } = event
         else {
             return;
         };
         let lines = vec![open.line, line];
-        let record = &self.records[open.record];
+        let record = &mut self.records[open.record];
         let during = (record.first_invoke.unwrap_or(open.t), t);
+        record.told.outcomes += 1;
+        record.told.replays += u64::from(replayed);
         self.report.outcomes += 1;
         if scope != Some(record.scope) {
             let what = format!("scope {} was given a reply to scope {scope:?}", record.scope);
@@ -48,7 +59,7 @@ impl Checker {
             let what = "a replay has cookies".to_owned();
             self.accuse(Rule::Cookies, open.record, during, lines.clone(), what);
         }
-        if !self.is_what_was_said(open, status, &nonce, &lines, during) {
+        if !self.is_what_was_said(open, &nonce, &said, &lines) {
             return;
         }
         if stored == "yes" {
@@ -58,28 +69,22 @@ impl Checker {
         }
     }
 
-    /// Is it the outcome of an execution of this record?
-    fn is_what_was_said(
-        &mut self,
-        open: Open,
-        status: u16,
-        nonce: &str,
-        lines: &[u64],
-        during: (u64, u64),
-    ) -> bool {
+    /// Is it the outcome of an execution of this record, as the upstream said it? No loss of a record
+    /// can change that.
+    fn is_what_was_said(&mut self, open: Open, nonce: &str, said: &str, lines: &[u64]) -> bool {
         let found = self.executions.get(nonce).copied();
         let Some((record, number)) = found.filter(|(record, _)| *record == open.record) else {
             let what = format!("no execution of this key is called {nonce}");
-            self.accuse(Rule::NoSuchExecution, open.record, during, lines.to_vec(), what);
+            self.convict(Rule::NoSuchExecution, open.record, lines.to_vec(), what);
             return false;
         };
-        let execution = &self.records[record].executions[number];
-        if execution.ended.is_some_and(|ended| ended.status == status) {
+        let Execution { ended, line, .. } = &self.records[record].executions[number];
+        if ended.as_ref().is_some_and(|ended| ended.digest == said) {
             return true;
         }
-        let what = format!("{nonce} was told as {status}; it ended as {:?}", execution.ended);
-        let lines = [lines, &[execution.line]].concat();
-        self.accuse(Rule::OneAnswer, open.record, during, lines, what);
+        let what = format!("{nonce} was told as {said}, and ended so: {ended:?}");
+        let lines = [lines, &[*line]].concat();
+        self.convict(Rule::OneAnswer, open.record, lines, what);
         false
     }
 
@@ -95,11 +100,15 @@ impl Checker {
         if first.nonce == known.nonce && first.digest == known.digest {
             return;
         }
-        let differ = if first.nonce == known.nonce { "bytes" } else { "executions" };
-        let what =
-            format!("two answers differ in their {differ}: {} and {}", first.nonce, known.nonce);
         let (from, lines) = (first.at.t, vec![first.at.line, open.line, line]);
-        self.accuse(Rule::OneAnswer, open.record, (from, t), lines, what);
+        if first.nonce == known.nonce {
+            let what = format!("two answers of {} differ in what gateways add", known.nonce);
+            self.convict(Rule::OneAnswer, open.record, lines, what);
+        } else {
+            let what =
+                format!("two answers are of two executions: {} and {}", first.nonce, known.nonce);
+            self.accuse(Rule::OneAnswer, open.record, (from, t), lines, what);
+        }
     }
 
     /// `X-Idempotency-Stored: false` must have a reason.
@@ -124,15 +133,18 @@ impl Checker {
         });
     }
 
-    pub(super) fn told_failure(&mut self, line: u64, t: u64, open: Open, status: u16, code: &str) {
+    pub(super) fn told_failure(&mut self, line: u64, t: u64, open: Open, refusal: &Refusal<'_>) {
+        let Refusal { status, code, .. } = *refusal;
         *self.report.refusals.entry(code.to_owned()).or_default() += 1;
         let rule = match (open.purpose, code) {
-            (Purpose::Probe, "idempotency_key_missing" | "idempotency_key_invalid") => return,
             (Purpose::Mismatch, "idempotency_payload_mismatch") if status == 422 => return,
             (Purpose::Mismatch, "outcome_unknown" | "request_in_progress" | "upstream") => {
                 Rule::MismatchInert
             }
-            (_, expected) if EXPECTED.contains(&expected) => return,
+            // The upstream closes connections on purpose.
+            (Purpose::Probe, "idempotency_key_missing" | "idempotency_key_invalid")
+            | (_, "upstream_unreachable") => return,
+            (_, code) if cause_of(code).is_some() => return self.refused(line, t, open, refusal),
             (Purpose::Probe | Purpose::Mismatch, _) => Rule::Bounded,
             (_, "idempotency_payload_mismatch") => Rule::MismatchInert,
             (_, "outcome_unknown") if self.records[open.record].route == Route::Hold => {
@@ -147,11 +159,26 @@ impl Checker {
         self.accuse(rule, open.record, (from, t), vec![open.line, line], what);
     }
 
+    /// A refusal that a client may meet while things break, and only then.
+    fn refused(&mut self, line: u64, t: u64, open: Open, refusal: &Refusal<'_>) {
+        let Open { record, gateway, .. } = open;
+        let Refusal { status, code, retry_after } = *refusal;
+        let lines = vec![open.line, line];
+        if code == STORE_UNAVAILABLE && (status != 503 || !retry_after) {
+            let what = format!("{status} {code} that does not say when to come again");
+            return self.convict(Rule::Bounded, record, lines, what);
+        }
+        let Some(excuse) = cause_of(code) else { return };
+        let what = format!("{status} {code} of gateway {gateway}, and nothing had happened");
+        let (rule, during) = (Rule::CauselessRefusal, (open.t, t));
+        self.suspicions.push(Suspicion { rule, record, gateway, excuse, during, lines, what });
+    }
+
     /// It is unknown or in progress, so it must not have been known when the request was sent.
     fn told_unfinished(&mut self, line: u64, t: u64, open: Open, code: &str) {
         let record = &mut self.records[open.record];
         if code == "outcome_unknown" {
-            record.unknown = Some(Moment { t, line });
+            record.is_unknown(t);
             if open.purpose == Purpose::Read {
                 record.last_word(open.gateway, Moment { t, line });
             }
@@ -168,18 +195,19 @@ impl Checker {
         self.report.unheard += 1;
         let gateway = open.gateway;
         let waited_ms = why.strip_prefix("timeout ").map(|limit| limit.parse().unwrap_or(0));
-        let (rule, what) = match waited_ms {
+        let (rule, excuse, what) = match waited_ms {
             Some(waited) if waited >= PATIENCE_MS => {
-                (Rule::Bounded, format!("no answer of gateway {gateway} within {waited} ms"))
+                let what = format!("no answer of gateway {gateway} within {waited} ms");
+                (Rule::Bounded, Excuse::Time(PATIENCE_MS * 1_000), what)
             }
             None if open.purpose == Purpose::AfterProbe => {
                 let what = format!("gateway {gateway} left a connection open that was of no use");
-                (Rule::DrainedBody, format!("{what} ({why})"))
+                (Rule::DrainedBody, Excuse::Any, format!("{what} ({why})"))
             }
             _ => return,
         };
         let lines = vec![open.line, line];
-        let (record, during, excuse) = (open.record, (open.t, t), Excuse::Any);
+        let (record, during) = (open.record, (open.t, t));
         self.suspicions.push(Suspicion { rule, record, gateway, excuse, during, lines, what });
     }
 }

@@ -1,6 +1,10 @@
 //! The faults of a run, and what each of them can explain.
 
+mod spans;
+
 use std::collections::HashMap;
+
+use spans::{gap_max, merged, overlap};
 
 /// Faults are looked up by the seconds that they touch, so that a question takes the same time however
 /// long the history is.
@@ -12,14 +16,18 @@ pub(super) struct Happened {
     pub(super) kind: String,
     /// The gateways that it hit; none named means all.
     hits: Vec<usize>,
+    /// It hit only copies of records, by which nothing is decided.
+    near: bool,
     began: u64,
     /// Until the end of the history, if nobody mended it.
     ended: u64,
 }
 
 /// All faults so far.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub(super) struct Faults {
+    /// In microseconds.
+    lease: u64,
     all: Vec<Happened>,
     /// Those that nobody has mended yet, by their ids.
     open: HashMap<u64, usize>,
@@ -32,10 +40,21 @@ pub(super) struct Faults {
 // === impl Faults ===
 
 impl Faults {
-    pub(super) fn begin(&mut self, id: u64, kind: String, hits: Vec<usize>, t: u64) {
+    pub(super) fn new(lease: u64) -> Self {
+        Self {
+            lease,
+            all: Vec::new(),
+            open: HashMap::new(),
+            by_second: HashMap::new(),
+            last_second: 0,
+            clock_went_back: false,
+        }
+    }
+
+    pub(super) fn begin(&mut self, id: u64, kind: String, hits: Vec<usize>, near: bool, t: u64) {
         self.clock_went_back |= kind == "clock-back";
         self.open.insert(id, self.all.len());
-        self.all.push(Happened { kind, hits, began: t, ended: u64::MAX });
+        self.all.push(Happened { kind, hits, near, began: t, ended: u64::MAX });
     }
 
     pub(super) fn end(&mut self, id: u64, t: u64) {
@@ -50,42 +69,69 @@ impl Faults {
 
     /// What may have cost a gateway its leases in this time.
     pub(super) fn lease_loss(&self, gateway: usize, from: u64, until: u64) -> Option<&Happened> {
-        self.find(Some(gateway), from, until, Happened::costs_leases)
+        let found = self.touching(Some(gateway), from, until).find(|fault| fault.costs_leases());
+        found.or_else(|| self.long_stall(from, until))
     }
 
     /// What may have held a gateway up for longer than a lease, without ending it.
     pub(super) fn held_up(&self, gateway: usize, from: u64, until: u64) -> Option<&Happened> {
-        let holds_up = |fault: &Happened| fault.costs_leases() && fault.kind != "gateway-kill";
-        self.find(Some(gateway), from, until, holds_up)
+        let holds_up = |fault: &&Happened| fault.costs_leases() && fault.kind != "gateway-kill";
+        let found = self.touching(Some(gateway), from, until).find(holds_up);
+        found.or_else(|| self.long_stall(from, until))
     }
 
     /// What kept a gateway from its store.
     pub(super) fn store_loss(&self, gateway: usize, from: u64, until: u64) -> Option<&Happened> {
-        self.find(Some(gateway), from, until, Happened::parts_from_store)
+        let found =
+            self.touching(Some(gateway), from, until).find(|fault| fault.parts_from_store());
+        found.or_else(|| self.long_stall(from, until))
     }
 
-    /// What may have made a client of this gateway wait.
+    /// The same, or what had the gateway begin anew and look for its store.
+    pub(super) fn store_away(&self, gateway: usize, from: u64, until: u64) -> Option<&Happened> {
+        let begins = |fault: &&Happened| fault.kind.starts_with("gateway-");
+        let found = self.touching(Some(gateway), from, until).find(begins);
+        found.or_else(|| self.store_loss(gateway, from, until))
+    }
+
+    /// What a client of this gateway may have noticed.
     pub(super) fn any(&self, gateway: usize, from: u64, until: u64) -> Option<&Happened> {
-        self.find(Some(gateway), from, until, |_| true)
+        self.touching(Some(gateway), from, until).next()
+    }
+
+    /// For how long, in this time, there was a fault that a client of this gateway may have noticed.
+    pub(super) fn disturbed(&self, gateway: usize, from: u64, until: u64) -> u64 {
+        let spans = self.touching(Some(gateway), from, until).map(Happened::span);
+        overlap(&merged(spans.collect()), from, until)
     }
 
     /// What may have cost any gateway its leases.
     pub(super) fn any_lease_loss(&self, from: u64, until: u64) -> Option<&Happened> {
-        self.find(None, from, until, Happened::costs_leases)
+        let found = self.touching(None, from, until).find(|fault| fault.costs_leases());
+        found.or_else(|| self.long_stall(from, until))
     }
 
-    /// What ended any gateway, and with it all that it knew.
-    pub(super) fn any_end(&self, from: u64, until: u64) -> Option<&Happened> {
-        let ends = |fault: &Happened| matches!(&*fault.kind, "gateway-kill" | "gateway-term");
-        self.find(None, from, until, ends)
+    /// The longest time between two faults that may have cost any gateway its leases.
+    pub(super) fn longest_quiet(&self, from: u64, until: u64) -> u64 {
+        let costs = |fault: &&Happened| fault.costs_leases() || fault.kind == "stall";
+        let spans = self.touching(None, from, until).filter(costs).map(Happened::span);
+        gap_max(&merged(spans.collect()), from, until)
     }
 
-    /// What may have promoted a replica that lacks records.
-    pub(super) fn failover(&self, from: u64, until: u64) -> Option<&Happened> {
-        let promotes = |fault: &Happened| {
-            matches!(&*fault.kind, "store-failover" | "store-handover" | "store-pause")
-        };
-        self.find(None, from, until, promotes)
+    /// When in this time a gateway first ended, and with it all that it knew.
+    pub(super) fn first_end(&self, from: u64, until: u64) -> Option<u64> {
+        let ends = |fault: &&Happened| matches!(&*fault.kind, "gateway-kill" | "gateway-term");
+        self.touching(None, from, until).filter(ends).map(|fault| fault.began.max(from)).min()
+    }
+
+    /// The promotion of a replica that may lack records: one that nobody had asked to take over.
+    pub(super) fn promotion(&self, from: u64, until: u64) -> Option<&Happened> {
+        self.touching(None, from, until).find(|fault| fault.kind == "promoted")
+    }
+
+    /// For how long the machine stood still in this time.
+    pub(super) fn stalled(&self, from: u64, until: u64) -> u64 {
+        overlap(&self.stalls(from, until), from, until)
     }
 
     /// Did the store's clock go back? Then leases last longer.
@@ -93,35 +139,57 @@ impl Faults {
         self.clock_went_back
     }
 
-    fn find(
+    /// Stalls that can have cost a lease: it is renewed at a third of its time, so what is left for the
+    /// renewal and its repetitions must have been lost within a lease.
+    fn long_stall(&self, from: u64, until: u64) -> Option<&Happened> {
+        let stalls = self.stalls(from, until);
+        let costs = |(began, _): &(u64, u64)| {
+            overlap(&stalls, *began, began + self.lease) >= self.lease / 10 * 6
+        };
+        stalls.iter().any(costs).then_some(())?;
+        self.touching(None, from, until).find(|fault| fault.kind == "stall")
+    }
+
+    fn stalls(&self, from: u64, until: u64) -> Vec<(u64, u64)> {
+        let stalls = self.touching(None, from, until).filter(|fault| fault.kind == "stall");
+        merged(stalls.map(Happened::span).collect())
+    }
+
+    /// Faults of a gateway, or of any, that touch this time; some of them several times.
+    fn touching(
         &self,
         gateway: Option<usize>,
         from: u64,
         until: u64,
-        is_it: impl Fn(&Happened) -> bool,
-    ) -> Option<&Happened> {
-        let hits = |fault: &Happened| {
+    ) -> impl Iterator<Item = &Happened> {
+        let hits = move |fault: &Happened| {
             fault.hits.is_empty() || gateway.is_none_or(|gateway| fault.hits.contains(&gateway))
         };
         let seconds = from / SECOND..=(until / SECOND).min(self.last_second);
         let over = seconds.filter_map(|second| self.by_second.get(&second)).flatten();
-        over.chain(self.open.values()).map(|number| &self.all[*number]).find(|fault| {
-            fault.began <= until && from <= fault.ended && hits(fault) && is_it(fault)
-        })
+        over.chain(self.open.values())
+            .map(|number| &self.all[*number])
+            .filter(move |fault| fault.began <= until && from <= fault.ended && hits(fault))
     }
 }
 
 // === impl Happened ===
 
 impl Happened {
+    fn span(&self) -> (u64, u64) {
+        (self.began, self.ended)
+    }
+
+    /// Whether stalls do depends on how long they are.
     fn costs_leases(&self) -> bool {
         let gateway = matches!(&*self.kind, "gateway-kill" | "gateway-pause");
         gateway || self.kind.starts_with("clock-") || self.parts_from_store()
     }
 
     fn parts_from_store(&self) -> bool {
-        let kinds = ["back-", "store-", "disk-", "stall"];
+        let kinds = ["back-", "store-", "disk-"];
+        let parts = kinds.iter().any(|kind| self.kind.starts_with(kind)) && !self.near;
         // A frozen gateway finds its verbs overdue when it goes on.
-        self.kind == "gateway-pause" || kinds.iter().any(|kind| self.kind.starts_with(kind))
+        parts || self.kind == "gateway-pause"
     }
 }

@@ -1,7 +1,7 @@
 //! When the whole history is known: may each record have been executed as it was?
 
 use super::record::Execution;
-use super::{Checker, Excuse, Report, Rule, SLACK, Suspicion};
+use super::{AFTERMATH, Checker, Excuse, Report, Rule, SLACK, Suspicion};
 use crate::clients::DOUBT;
 use crate::history::Route;
 use crate::stores::CLOCK_BACK_MAX;
@@ -9,7 +9,7 @@ use crate::stores::CLOCK_BACK_MAX;
 /// After the faults, a key may take its lease and this much longer, in microseconds.
 const LIVENESS: u64 = 5_000_000;
 /// By then an outcome is settled, if nothing has happened yet: what happens later is no excuse.
-const SETTLE: u64 = 1_000_000;
+pub(super) const SETTLE: u64 = 500_000;
 /// How long before an execution its lease may have begun, when nothing holds the gateway up.
 const CLAIM: u64 = 1_000_000;
 
@@ -24,6 +24,7 @@ impl Checker {
             self.judge_recorded(record);
             self.judge_last_words(record);
         }
+        self.count_trials();
         self.report.keys = self.records.len() as u64;
         let unknown = self.records.iter().filter(|record| record.unknown.is_some());
         self.report.unknown = unknown.count() as u64;
@@ -32,14 +33,24 @@ impl Checker {
 
     fn judge_suspicions(&mut self) {
         for suspicion in std::mem::take(&mut self.suspicions) {
-            let Suspicion { rule, record, gateway, excuse, during, lines, what } = suspicion;
-            let from = during.0.saturating_sub(SLACK);
-            let fault = match excuse {
-                Excuse::Any => self.faults.any(gateway, from, during.1),
-                Excuse::StoreLoss => self.faults.store_loss(gateway, from, during.1),
-            };
-            if fault.is_none() {
+            if !self.is_excused(&suspicion) {
+                let Suspicion { rule, record, during, lines, what, .. } = suspicion;
                 self.accuse(rule, record, during, lines, what);
+            }
+        }
+    }
+
+    fn is_excused(&self, suspicion: &Suspicion) -> bool {
+        let Suspicion { gateway, during: (from, until), excuse, .. } = *suspicion;
+        let before = |slack| from.saturating_sub(slack);
+        match excuse {
+            Excuse::Any => self.faults.any(gateway, before(SLACK), until).is_some(),
+            Excuse::Time(least) => {
+                until - from - self.faults.disturbed(gateway, from, until) < least
+            }
+            Excuse::StoreLoss => self.faults.store_loss(gateway, before(SLACK), until).is_some(),
+            Excuse::StoreAway => {
+                self.faults.store_away(gateway, before(AFTERMATH), until).is_some()
             }
         }
     }
@@ -116,8 +127,9 @@ impl Checker {
                 highest = execution;
                 continue;
             }
-            // Its claim may be as old as the first request.
-            let from = self.records[record].first_invoke.unwrap_or(0).saturating_sub(SLACK);
+            // It was granted its lease before the other was, and that one only when this had run out.
+            let lease = self.head.lease_ms * 1_000;
+            let from = highest.began.saturating_sub(lease + SLACK);
             if self.faults.held_up(execution.gateway, from, execution.began).is_some() {
                 self.report.late += 1;
                 continue;
@@ -145,27 +157,45 @@ impl Checker {
         self.accuse(rule, record, during, lines, what);
     }
 
-    /// When all faults were over, everything came to an end.
+    /// When all faults were over, everything came to an end. A run that broke off was not over.
     fn judge_last_words(&mut self, record: usize) {
         let of_key = &self.records[record];
-        let (Some(first), Some(last)) = (of_key.first_read, of_key.last_read) else { return };
+        let Some(from) = of_key.first_invoke.filter(|_| self.report.is_whole) else { return };
+        let (Some(first), Some(last)) = (of_key.first_read, of_key.last_read) else {
+            let what = "nobody came to ask for its last word".to_owned();
+            return self.convict(Rule::Liveness, record, Vec::new(), what);
+        };
         let until = of_key.last_words.iter().map(|(_, at)| at.t).max().unwrap_or(last.t);
-        let known = of_key.answer.as_ref().filter(|answer| answer.at.t < first.t);
-        let from = of_key.first_invoke.unwrap_or(first.t);
         let lines = vec![first.line, last.line];
         if of_key.last_words.len() < self.head.gateways {
-            let heard = of_key.last_words.len();
-            let rule = if known.is_some() { Rule::AnswerLost } else { Rule::Liveness };
-            let what = format!("{heard} of {} gateways had a last word", self.head.gateways);
-            return self.accuse(rule, record, (from, until), lines, what);
+            return self.judge_missing_words(record, (from, until), lines);
         }
         let back = if self.faults.clock_went_back() { CLOCK_BACK_MAX * 1_000 } else { 0 };
-        if until - first.t > self.head.lease_ms * 1_000 + LIVENESS + back {
+        let limit = self.head.lease_ms * 1_000 + LIVENESS + back;
+        if until - first.t > limit + self.faults.stalled(first.t, until) {
             let what = format!("the last word took {} ms", (until - first.t) / 1_000);
-            return self.accuse(Rule::Liveness, record, (from, until), lines, what);
+            return self.convict(Rule::Liveness, record, lines, what);
         }
         if of_key.answer.is_none() {
             self.judge_unknown(record, from, until, lines);
+        }
+    }
+
+    /// Not every gateway had a last word.
+    fn judge_missing_words(&mut self, record: usize, during: (u64, u64), lines: Vec<u64>) {
+        let of_key = &self.records[record];
+        let (all, asked, heard) = (self.head.gateways, of_key.asked.len(), of_key.last_words.len());
+        let first_read = of_key.first_read.map_or(0, |first| first.t);
+        let was_known = of_key.answer.as_ref().is_some_and(|answer| answer.at.t < first_read);
+        if asked < all {
+            let what = format!("only {asked} of {all} gateways were asked for a last word in time");
+            self.convict(Rule::Liveness, record, lines, what);
+        } else if was_known {
+            let what = format!("it was told, and {heard} of {all} gateways had a last word");
+            self.accuse(Rule::AnswerLost, record, during, lines, what);
+        } else {
+            let what = format!("{heard} of {all} gateways had a last word");
+            self.convict(Rule::Liveness, record, lines, what);
         }
     }
 
@@ -173,15 +203,14 @@ impl Checker {
     fn judge_unknown(&mut self, record: usize, from: u64, until: u64, mut lines: Vec<u64>) {
         let latest = self.records[record].executions.iter().max_by_key(|one| one.began);
         let Some(latest) = latest.cloned() else {
-            self.judge_unborn(record, from, until, lines);
-            return;
+            return self.judge_orphan(record, (from, until), lines);
         };
-        let was_cut = latest.ended.is_some_and(|ended| ended.status == 0);
+        let was_cut = latest.ended.as_ref().is_some_and(|ended| ended.status == 0);
         let (began, end) =
             (latest.began.saturating_sub(SLACK), latest.end().saturating_add(SETTLE));
         if !was_cut && self.faults.lease_loss(latest.gateway, began, end).is_none() {
             lines.push(latest.line);
-            lines.extend(latest.ended.map(|ended| ended.line));
+            lines.extend(latest.ended.as_ref().map(|ended| ended.line));
             let what = format!("{} was not disturbed, and its outcome is unknown", latest.nonce);
             self.accuse(Rule::Detached, record, (from, until), lines, what);
         }
@@ -189,14 +218,28 @@ impl Checker {
 
     /// Held, and never executed: somebody was granted a lease and has not heard of it. If it is alive, it
     /// finds out and hands the lease back, once it can.
-    fn judge_unborn(&mut self, record: usize, from: u64, until: u64, lines: Vec<u64>) {
-        let told = self.records[record].unknown.map_or(until, |unknown| unknown.t);
-        let has_died = self.faults.any_end(from.saturating_sub(SLACK), told).is_some();
-        let doubt = u64::try_from(DOUBT.as_micros()).unwrap_or(u64::MAX);
-        let is_in_doubt = self.faults.any_lease_loss(told.saturating_sub(doubt), told).is_some();
-        if !has_died && !is_in_doubt {
-            let what = "held and never executed, and no gateway has died".to_owned();
-            self.accuse(Rule::Liveness, record, (from, until), lines, what);
+    fn judge_orphan(&mut self, record: usize, during: (u64, u64), lines: Vec<u64>) {
+        if self.is_orphan_accused(record) {
+            let what = "held and never executed, and who was granted its lease lives".to_owned();
+            self.accuse(Rule::HeldUnexecuted, record, during, lines, what);
         }
+    }
+
+    /// Had a living holder the time to hand back the lease of a record that is held?
+    ///
+    /// When it was first found held, its lease had run out. If no gateway had died by then, the holder
+    /// lived, and had until its death, or until it was last found held.
+    fn is_orphan_accused(&self, record: usize) -> bool {
+        let of_key = &self.records[record];
+        let (Some(from), Some((first, latest))) = (of_key.first_invoke, of_key.unknown) else {
+            return false;
+        };
+        if self.faults.first_end(from.saturating_sub(SLACK), first).is_some() {
+            return false;
+        }
+        let end = self.faults.first_end(first, latest).unwrap_or(latest);
+        let ran_out_since = first.saturating_sub(self.head.lease_ms * 1_000);
+        let doubt = u64::try_from(DOUBT.as_micros()).unwrap_or(u64::MAX);
+        self.faults.longest_quiet(ran_out_since, end) >= doubt
     }
 }

@@ -11,15 +11,31 @@ pub(super) struct Record {
     pub(super) executions: Vec<Execution>,
     /// The first recorded outcome that anybody was told.
     pub(super) answer: Option<Known>,
-    /// The latest time that nobody knew.
-    pub(super) unknown: Option<Moment>,
+    /// The first time that nobody knew, and the latest.
+    pub(super) unknown: Option<(u64, u64)>,
     pub(super) first_invoke: Option<u64>,
+    /// When it was last heard of.
+    pub(super) last_heard: u64,
     /// The first request of the last reads.
     pub(super) first_read: Option<Moment>,
     /// The latest.
     pub(super) last_read: Option<Moment>,
+    /// The gateways that were asked in the end.
+    pub(super) asked: Vec<usize>,
     /// The last word of each gateway that gave one.
     pub(super) last_words: Vec<(usize, Moment)>,
+    pub(super) told: Told,
+}
+
+/// How often something was told that a rule is about.
+#[derive(Debug, Default)]
+pub(super) struct Told {
+    pub(super) outcomes: u64,
+    pub(super) replays: u64,
+    /// To requests that were sent when the recorded outcome had been told.
+    pub(super) after_outcome: u64,
+    /// To other bodies.
+    pub(super) mismatches: u64,
 }
 
 /// A run of the upstream.
@@ -34,10 +50,12 @@ pub(super) struct Execution {
     pub(super) ended: Option<Ended>,
 }
 
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Debug)]
 pub(super) struct Ended {
     pub(super) t: u64,
     pub(super) status: u16,
+    /// Of what it said.
+    pub(super) digest: String,
     pub(super) line: u64,
 }
 
@@ -68,18 +86,38 @@ impl Record {
             answer: None,
             unknown: None,
             first_invoke: None,
+            last_heard: 0,
             first_read: None,
             last_read: None,
+            asked: Vec::new(),
             last_words: Vec::new(),
+            told: Told::default(),
         }
     }
 
-    pub(super) fn invoked(&mut self, t: u64, purpose: Purpose, line: u64) {
+    pub(super) fn invoked(&mut self, t: u64, purpose: Purpose, gateway: usize, line: u64) {
         self.first_invoke.get_or_insert(t);
         if purpose == Purpose::Read {
+            if !self.asked.contains(&gateway) {
+                self.asked.push(gateway);
+            }
             self.first_read.get_or_insert(Moment { t, line });
             self.last_read = Some(Moment { t, line });
         }
+    }
+
+    /// Something was told to a request that was sent at `sent`.
+    pub(super) fn heard(&mut self, sent: u64, t: u64, purpose: Purpose) {
+        self.last_heard = self.last_heard.max(t);
+        let is_known = self.answer.as_ref().is_some_and(|known| known.at.t < sent);
+        self.told.after_outcome += u64::from(is_known);
+        self.told.mismatches += u64::from(purpose == Purpose::Mismatch);
+    }
+
+    /// Nobody knew.
+    pub(super) fn is_unknown(&mut self, t: u64) {
+        let (first, latest) = self.unknown.unwrap_or((t, t));
+        self.unknown = Some((first.min(t), latest.max(t)));
     }
 
     /// A gateway was asked in the end, and there is nothing more to ask.
@@ -101,12 +139,12 @@ impl Record {
 impl Execution {
     /// When it ended; if nobody knows, never.
     pub(super) fn end(&self) -> u64 {
-        self.ended.map_or(u64::MAX, |ended| ended.t)
+        self.ended.as_ref().map_or(u64::MAX, |ended| ended.t)
     }
 
     /// Did it end, before `t`, in a way that hands its lease back?
     pub(super) fn is_released(&self, route: Route, t: u64) -> bool {
-        self.ended.is_some_and(|ended| {
+        self.ended.as_ref().is_some_and(|ended| {
             let is_unknown = ended.status == 0 && route == Route::Reexecute;
             ended.t <= t && (ended.status >= 500 || is_unknown)
         })

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::fmt;
 
 use super::Rule;
-use crate::history::{Head, Route};
+use crate::history::{Head, Purpose, Route};
 
 /// How many violations are shown. The rest is counted.
 const SHOWN_MAX: usize = 20;
@@ -37,10 +37,14 @@ pub struct Report {
     pub command: String,
     /// Lines of the history.
     pub lines: u64,
+    /// Did the run come to its end? If not, nothing was expected to.
+    pub is_whole: bool,
     /// Requests that were sent.
     pub requests: u64,
-    /// Of these, when the last reads began.
+    /// Of these, those that were sent while there were faults.
     pub requests_under_faults: u64,
+    /// Of these, those for last words.
+    pub last_reads: u64,
     /// Outcomes that were told.
     pub outcomes: u64,
     /// Of these, those that were not recorded yet.
@@ -67,10 +71,14 @@ pub struct Report {
     pub faults: BTreeMap<String, u64>,
     /// For how long there were faults, in microseconds.
     pub faulty_micros: u64,
+    /// How often each rule was tried without anything that would have excused its breach.
+    pub trials: BTreeMap<Rule, u64>,
     /// What was wrong.
     pub violations: Vec<Violation>,
     /// What a weak store lost in a failover, as it may.
     pub losses: Vec<Violation>,
+    /// Are there faults now?
+    is_faulty: bool,
 }
 
 // === impl Report ===
@@ -85,9 +93,16 @@ impl Report {
         match name {
             "faults" => self.faulty_micros = t,
             "calm" => self.faulty_micros = t.saturating_sub(self.faulty_micros),
-            "reads" => self.requests_under_faults = self.requests,
+            "over" => self.is_whole = true,
             _ => (),
         }
+        self.is_faulty = name == "faults";
+    }
+
+    pub(super) fn sent(&mut self, purpose: Purpose) {
+        self.requests += 1;
+        self.requests_under_faults += u64::from(self.is_faulty);
+        self.last_reads += u64::from(purpose == Purpose::Read);
     }
 
     /// The names of all that was broken, each once.
@@ -98,8 +113,13 @@ impl Report {
         rules.into_iter().map(Rule::as_str).collect()
     }
 
-    /// For programs: one line of JSON.
-    pub fn result(&self) -> String {
+    /// How often each rule was tried in earnest, by name.
+    pub(crate) fn trials(&self) -> BTreeMap<String, u64> {
+        self.trials.iter().map(|(rule, count)| (rule.to_string(), *count)).collect()
+    }
+
+    /// For programs.
+    pub fn to_json(&self) -> serde_json::Value {
         let Self { seed, store, requests, keys, takeovers, .. } = self;
         serde_json::json!({
             "seed": seed,
@@ -112,8 +132,8 @@ impl Report {
             "losses": self.losses.len(),
             "violations": self.violations.len(),
             "broken": self.broken(),
+            "trials": self.trials(),
         })
-        .to_string()
     }
 }
 
@@ -145,14 +165,27 @@ impl fmt::Display for Report {
         )?;
         writeln!(f, "  faults: {}", counts(&self.faults))?;
         writeln!(f, "  refusals: {}", counts(&self.refusals))?;
+        writeln!(f, "  tried without an excuse: {}", counts(&self.trials()))?;
+        if !self.is_whole {
+            writeln!(f, "  it broke off, so that nothing is said about how it would have ended")?;
+        }
         if !self.losses.is_empty() {
-            writeln!(f, "  lost by a failover, as this store may: {}", self.losses.len())?;
+            let by_rule = counts(&by_rule(&self.losses));
+            writeln!(f, "  lost by a failover, as this store may: {by_rule}")?;
             self.losses.iter().take(SHOWN_MAX).try_for_each(|loss| writeln!(f, "    {loss}"))?;
         }
         write!(f, "  violations: {}", self.violations.len())?;
         let shown = self.violations.iter().take(SHOWN_MAX);
         shown.into_iter().try_for_each(|violation| write!(f, "\n    {violation}"))
     }
+}
+
+fn by_rule(violations: &[Violation]) -> BTreeMap<String, u64> {
+    let mut counted = BTreeMap::new();
+    for violation in violations {
+        *counted.entry(violation.rule.to_string()).or_default() += 1;
+    }
+    counted
 }
 
 /// `one 1, other 2`.

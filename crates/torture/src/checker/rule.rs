@@ -42,13 +42,17 @@ pub enum Rule {
     UnexplainedExecution,
     /// When all faults were over, a key did not come to its end in time.
     Liveness,
+    /// A key is held that nobody executed, though whoever was granted its lease lives.
+    HeldUnexecuted,
+    /// A refusal that something must have caused, and nothing had happened.
+    CauselessRefusal,
 }
 
 // === impl Rule ===
 
 impl Rule {
     /// All of them.
-    pub const ALL: [Self; 18] = [
+    pub const ALL: [Self; 20] = [
         Self::OneLease,
         Self::SettledIsFinal,
         Self::Fenced,
@@ -67,6 +71,8 @@ impl Rule {
         Self::HoldExecutedAgain,
         Self::UnexplainedExecution,
         Self::Liveness,
+        Self::HeldUnexecuted,
+        Self::CauselessRefusal,
     ];
 
     /// Its name, after the id of the invariant that it belongs to, if there is one.
@@ -90,18 +96,27 @@ impl Rule {
             Self::HoldExecutedAgain => "hold-executed-again",
             Self::UnexplainedExecution => "unexplained-execution",
             Self::Liveness => "liveness",
+            Self::HeldUnexecuted => "held-unexecuted",
+            Self::CauselessRefusal => "causeless-refusal",
         }
     }
 
     /// Can it come from a record that a failover lost?
     pub(super) const fn may_follow_a_loss(self) -> bool {
-        !matches!(
+        matches!(
             self,
-            Self::NoSuchExecution
-                | Self::ScopeCanary
-                | Self::Bounded
-                | Self::Cookies
-                | Self::DrainedBody
+            Self::OneLease
+                | Self::SettledIsFinal
+                | Self::Fenced
+                | Self::FenceWentBack
+                | Self::OneAnswer
+                | Self::ClaimFirst
+                | Self::AnswerLost
+                | Self::MismatchInert
+                | Self::Detached
+                | Self::HoldExecutedAgain
+                | Self::UnexplainedExecution
+                | Self::HeldUnexecuted
         )
     }
 }

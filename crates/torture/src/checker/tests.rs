@@ -4,6 +4,7 @@ mod answers;
 mod executions;
 mod last_words;
 mod story;
+mod trials;
 
 use std::collections::BTreeSet;
 
@@ -37,7 +38,11 @@ fn a_violation_names_rule_scope_key_and_lines() {
     let shown = report.violations[0].to_string();
     assert!(shown.starts_with("hold-executed-again: scope 0, /hold, key k: "), "{shown}");
     assert!(shown.ends_with("(lines [3, 7])"), "{shown}");
-    assert!(report.result().contains(r#""broken":["I2 settled-is-final","hold-executed-again"]"#));
+    let result = report.to_json().to_string();
+    assert!(
+        result.contains(r#""broken":["I2 settled-is-final","hold-executed-again"]"#),
+        "{result}"
+    );
 }
 
 #[test]

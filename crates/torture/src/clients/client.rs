@@ -22,7 +22,7 @@ const PENDING_MAX: usize = 24;
 /// replays, and all must be the same.
 const REPLAYED_PERCENT: u64 = 30;
 const REPLAYS_MAX: u64 = 16;
-/// The last word must be there by then; the checker says when it should be.
+/// The last word of one gateway must be there by then; the checker says when it should be.
 const READ_LIMIT: Duration = Duration::from_secs(15);
 const READ_REQUEST_LIMIT: Duration = Duration::from_secs(5);
 
@@ -122,13 +122,18 @@ impl Client {
         self.send(target, Purpose::Call, gateway, Duration::from_millis(limit)).await
     }
 
+    /// Is there time for last reads, which end when the run is so old?
+    pub(super) fn may_read(&self, until: Duration) -> bool {
+        self.world.history.clock().elapsed() < until && !crate::stop::is_stopped()
+    }
+
     /// Asks every gateway for its last word; that of the last.
-    pub(super) async fn read(&mut self, target: &Target) -> Told {
+    pub(super) async fn read(&mut self, target: &Target, until: Duration) -> Told {
         let clock = self.world.history.clock();
         let mut told = Told::Nothing;
         for gateway in 0..self.world.gateways.len() {
-            let began = clock.elapsed();
-            while !clock.is_over(began, READ_LIMIT) && !crate::stop::is_stopped() {
+            let until = until.min(clock.elapsed() + READ_LIMIT);
+            while self.may_read(until) {
                 told = self.send(target, Purpose::Read, gateway, READ_REQUEST_LIMIT).await;
                 // A refusal for its body is wrong here, and will not change.
                 if told.is_final() || told == Told::Mismatch {

@@ -1,9 +1,8 @@
 //! What an answer means.
 
-use std::hash::{DefaultHasher, Hash as _, Hasher as _};
-
 use super::SCOPES;
 use super::wire::Answer;
+use crate::digest;
 use crate::effects::canary;
 use crate::history::Event;
 
@@ -26,17 +25,6 @@ pub(super) enum Told {
     Nothing,
 }
 
-/// Headers in which a replay may differ from the first answer, or that belong to the connection.
-const NOT_COMPARED: [&str; 7] = [
-    "set-cookie",
-    "x-idempotency-replayed",
-    "x-idempotency-stored",
-    "connection",
-    "keep-alive",
-    "transfer-encoding",
-    "content-length",
-];
-
 // === impl Told ===
 
 impl Told {
@@ -52,7 +40,7 @@ impl Told {
             (422, "idempotency_payload_mismatch") => Self::Mismatch,
             _ => Self::Later,
         };
-        (told, Event::Fail { op, status: answer.status, code })
+        (told, refusal(answer, op, code))
     }
 
     /// Does the client know all that it can?
@@ -69,8 +57,7 @@ impl Told {
 fn outcome(answer: &Answer, nonce: &str, op: u64, seed: u64) -> (Told, Event) {
     // A reply of 5xx is not kept.
     if answer.status >= 500 {
-        let code = "upstream".to_owned();
-        return (Told::Later, Event::Fail { op, status: answer.status, code });
+        return (Told::Later, refusal(answer, op, "upstream".to_owned()));
     }
     let line = answer.body.split(|byte| *byte == b'\n').next().unwrap_or_default();
     let line = String::from_utf8_lossy(line).into_owned();
@@ -81,11 +68,13 @@ fn outcome(answer: &Answer, nonce: &str, op: u64, seed: u64) -> (Told, Event) {
         Some(_) => (Told::Unrecorded, "gone"),
     };
     let is_same = part("nonce=") == nonce;
+    let reply = (answer.status, &answer.headers[..], &answer.body[..]);
     let event = Event::Ok {
         op,
         status: answer.status,
         nonce: if is_same { nonce.to_owned() } else { format!("{nonce} and {}", part("nonce=")) },
-        digest: digest(answer),
+        digest: digest::of_answer(reply),
+        said: digest::of_upstream(reply),
         scope: (0..SCOPES).find(|scope| canary(seed, *scope) == part("canary=")),
         key: part("key=").to_owned(),
         replayed: answer.header("x-idempotency-replayed") == Some("true"),
@@ -95,19 +84,13 @@ fn outcome(answer: &Answer, nonce: &str, op: u64, seed: u64) -> (Told, Event) {
     (told, event)
 }
 
+fn refusal(answer: &Answer, op: u64, code: String) -> Event {
+    let retry_after = answer.header("retry-after").is_some();
+    Event::Fail { op, status: answer.status, code, retry_after }
+}
+
 fn code(answer: &Answer) -> String {
     let problem: Option<serde_json::Value> = serde_json::from_slice(&answer.body).ok();
     let code = problem.as_ref().and_then(|problem| problem.get("error_code")?.as_str());
     code.unwrap_or("none").to_owned()
-}
-
-/// Of all that must be the same whenever an outcome is told.
-fn digest(answer: &Answer) -> String {
-    let is_compared = |(name, _): &&(String, String)| !NOT_COMPARED.contains(&name.as_str());
-    let mut headers: Vec<_> = answer.headers.iter().filter(is_compared).collect();
-    // The order of names says nothing; the order of the values of one name does.
-    headers.sort_by(|(one, _), (other, _)| one.cmp(other));
-    let mut hasher = DefaultHasher::new();
-    (answer.status, headers, &answer.body).hash(&mut hasher);
-    format!("{:016x}", hasher.finish())
 }

@@ -8,11 +8,12 @@ use anyhow::Context as _;
 use bytes::Bytes;
 use http_body_util::{BodyExt as _, Full};
 use hyper::body::Incoming;
-use hyper::header::{CONTENT_TYPE, HeaderMap, HeaderValue, SET_COOKIE};
+use hyper::header::{CONTENT_TYPE, DATE, HeaderMap, HeaderName, HeaderValue, SET_COOKIE};
 use hyper::{Request, Response};
 
 use super::log::EffectLog;
 use super::plan::Plan;
+use crate::digest;
 use crate::fleet::LEASE;
 use crate::history::{Event, History, Route};
 
@@ -142,14 +143,16 @@ impl Served {
         let now = Latest { gateway, fence, began, is_released: false };
         let Some(before) = latest.insert(record, now) else { return };
         let lease = u64::try_from(LEASE.as_micros()).unwrap_or(u64::MAX);
-        let ran_out = began - before.began >= lease / 10 * 9;
+        // Two may begin at once, and come here in another order than their times.
+        let ran_out = began.saturating_sub(before.began) >= lease / 10 * 9;
         if fence > before.fence && !before.is_released && ran_out {
             let (nonce, from, to) = (nonce.to_owned(), before.gateway, gateway);
             self.history.note(Event::Takeover { nonce, fence, from, to });
         }
     }
 
-    /// `None` if the connection is to be closed instead of an answer.
+    /// `None` if the connection is to be closed instead of an answer: because the plan says so, or
+    /// because a crash would take back what the answer says.
     async fn execute(&self, execution: Execution) -> Option<Response<Full<Bytes>>> {
         let Execution { nonce, scope, route, key, fence } = execution;
         let record = format!("{route}/{scope}/{key}");
@@ -165,19 +168,32 @@ impl Served {
                 own.is_released = true;
             }
         }
-        self.log.end(Event::End { nonce: nonce.clone(), status }).await;
-        (status != 0).then(|| reply(&plan, &nonce, &super::canary(self.seed, scope), &key))
+        let reply = reply(&plan, &nonce, &super::canary(self.seed, scope), &key);
+        let digest = digest_of(status, &reply);
+        self.log.end(Event::End { nonce, status, digest }).await.ok()?;
+        (status != 0).then(|| reply.map(Full::from))
     }
 }
 
-fn reply(plan: &Plan, nonce: &str, canary: &str, key: &str) -> Response<Full<Bytes>> {
+/// As a client should see it.
+fn digest_of(status: u16, reply: &Response<Bytes>) -> String {
+    let field = |(name, value): (&HeaderName, &HeaderValue)| {
+        (name.as_str().to_owned(), String::from_utf8_lossy(value.as_bytes()).into_owned())
+    };
+    let headers: Vec<_> = reply.headers().iter().map(field).collect();
+    digest::of_upstream((status, &headers, reply.body()))
+}
+
+fn reply(plan: &Plan, nonce: &str, canary: &str, key: &str) -> Response<Bytes> {
     let mut body = format!("nonce={nonce} canary={canary} key={key}\n").into_bytes();
     body.extend_from_slice(&plan.filling);
-    let mut response = Response::new(Full::from(body));
+    let mut response = Response::new(Bytes::from(body));
     let status = hyper::StatusCode::from_u16(plan.status);
     *response.status_mut() = status.unwrap_or(hyper::StatusCode::INTERNAL_SERVER_ERROR);
     let headers = response.headers_mut();
     headers.insert(CONTENT_TYPE, HeaderValue::from_static("application/octet-stream"));
+    // The server would add one, after the digest was made.
+    headers.insert(DATE, HeaderValue::from_static("Mon, 19 Oct 2026 10:00:00 GMT"));
     add(headers, "x-effect-nonce", nonce);
     add(headers, "x-effect-part", &format!("first of {nonce}"));
     add(headers, "x-effect-part", "second");

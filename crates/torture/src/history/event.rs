@@ -115,6 +115,8 @@ pub enum Event {
         nonce: String,
         /// The digest of status, end-to-end headers and body.
         digest: String,
+        /// The same without what gateways add: what the upstream should have said.
+        said: String,
         /// Whose reply it is, as the reply says.
         scope: Option<u8>,
         /// For which key, as the reply says.
@@ -134,6 +136,8 @@ pub enum Event {
         status: u16,
         /// The code of the problem, or `upstream` if it is the upstream's own.
         code: String,
+        /// Does it say when to come again?
+        retry_after: bool,
     },
     /// A client heard nothing, so anything may have happened.
     Info {
@@ -165,6 +169,8 @@ pub enum Event {
         nonce: String,
         /// What it answers; 0 if it closes the connection instead.
         status: u16,
+        /// The digest of that status, of the end-to-end headers and of the body.
+        digest: String,
     },
     /// An execution follows another whose lease ran out.
     Takeover {
@@ -177,7 +183,8 @@ pub enum Event {
         /// Where the later one is.
         to: usize,
     },
-    /// Something is broken on purpose, or a stall of the machine was noticed.
+    /// Something is broken on purpose; or was noticed that nobody planned: a stall of the machine, a
+    /// replica that was promoted.
     Fault {
         /// Its number.
         id: u64,
@@ -185,6 +192,9 @@ pub enum Event {
         kind: String,
         /// The gateways that it hits; if none is named, all.
         hits: Vec<usize>,
+        /// Does it hit only copies of records, by which nothing is decided?
+        #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+        near: bool,
         /// For readers.
         note: String,
     },

@@ -3,6 +3,7 @@
 use std::fs::File;
 use std::io::{BufWriter, Write as _};
 use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::mpsc::{Receiver, Sender, channel};
 use std::thread::{self, JoinHandle};
 
@@ -66,9 +67,13 @@ impl History {
         t
     }
 
-    /// Writes down what is only known to have happened then.
-    pub(crate) fn note_at(&self, t: u64, event: Event) {
+    /// Writes down a fault that nobody planned, and that is only known to have begun then; its number.
+    pub(crate) fn note_unplanned(&self, t: u64, kind: &str, note: String) -> u64 {
+        static NEXT: AtomicU64 = AtomicU64::new(1);
+        let id = NEXT.fetch_add(1, Ordering::Relaxed);
+        let event = Event::Fault { id, kind: kind.to_owned(), hits: Vec::new(), near: false, note };
         let _ = self.lines.send(Line { t, event });
+        id
     }
 
     pub(crate) fn clock(&self) -> Clock {

@@ -22,11 +22,19 @@ pub(crate) struct Nemesis<'a> {
     next: AtomicU64,
 }
 
+/// Whom a fault hits.
+struct Hits {
+    /// None named means all.
+    gateways: Vec<usize>,
+    /// Only what is before the truth?
+    near: bool,
+}
+
 // === impl Nemesis ===
 
 impl<'a> Nemesis<'a> {
     pub(crate) fn new(fleet: &'a Fleet, stores: &'a Stores, history: &'a History) -> Self {
-        // Stalls, which nobody plans, have numbers below.
+        // What nobody plans has numbers below.
         Self { fleet, stores, history, next: AtomicU64::new(1_000_000) }
     }
 
@@ -67,25 +75,29 @@ impl<'a> Nemesis<'a> {
         let mut dice = Dice::new(seed);
         match kind.group() {
             Group::Gateway => {
-                let id = self.note(kind, vec![on], format!("gateway {on}"));
+                let id = self.note(kind, Hits::gateway(on), format!("gateway {on}"));
                 self.strike_gateway(kind, on, lasts)?;
                 self.healed(id);
             }
             Group::Front => {
                 let toxic = toxic(kind, &mut dice);
-                let id = self.note(kind, vec![on], format!("clients to gateway {on}: {toxic:?}"));
+                let note = format!("clients to gateway {on}: {toxic:?}");
+                let id = self.note(kind, Hits::gateway(on), note);
                 poison(self.fleet.front(on), toxic, lasts);
                 self.healed(id);
             }
             Group::Back => {
                 let link = &self.stores.links()[on];
                 let toxic = toxic(kind, &mut dice);
-                let id = self.note(kind, link.hits.clone(), format!("{}: {toxic:?}", link.name));
+                let hits = Hits { gateways: link.gateways.clone(), near: link.is_near };
+                let id = self.note(kind, hits, format!("{}: {toxic:?}", link.name));
                 poison(&link.proxy, toxic, lasts);
                 self.healed(id);
             }
             Group::Store => {
-                let id = self.note(kind, Vec::new(), format!("for {lasts:?}"));
+                let near = matches!(kind, Kind::NearKill | Kind::NearPause);
+                let hits = Hits { gateways: Vec::new(), near };
+                let id = self.note(kind, hits, format!("for {lasts:?}"));
                 self.stores.strike(kind, lasts, &mut dice)?;
                 self.healed(id);
             }
@@ -112,14 +124,23 @@ impl<'a> Nemesis<'a> {
         }
     }
 
-    fn note(&self, kind: Kind, hits: Vec<usize>, note: String) -> u64 {
+    fn note(&self, kind: Kind, hits: Hits, note: String) -> u64 {
         let id = self.next.fetch_add(1, Ordering::Relaxed);
-        self.history.note(Event::Fault { id, kind: kind.as_str().to_owned(), hits, note });
+        let (kind, Hits { gateways, near }) = (kind.as_str().to_owned(), hits);
+        self.history.note(Event::Fault { id, kind, hits: gateways, near, note });
         id
     }
 
     fn healed(&self, id: u64) {
         self.history.note(Event::Healed { id });
+    }
+}
+
+// === impl Hits ===
+
+impl Hits {
+    fn gateway(number: usize) -> Self {
+        Self { gateways: vec![number], near: false }
     }
 }
 

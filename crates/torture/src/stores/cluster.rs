@@ -3,6 +3,10 @@
 //! Each server tells everybody the port of a proxy instead of its own, so gateways go through the proxies,
 //! and so do replicas that follow. What the servers say to each other on their bus does not.
 
+mod roles;
+
+use std::sync::atomic::AtomicBool;
+use std::sync::{Mutex, PoisonError};
 use std::thread;
 use std::time::Duration;
 
@@ -12,6 +16,7 @@ use semel_testserver::{Redis, RedisCluster};
 use super::server::version;
 use super::{Ground, Link};
 use crate::dice::Dice;
+use crate::history::History;
 use crate::nemesis::Kind;
 use crate::proxy::Proxy;
 use crate::stop;
@@ -24,8 +29,13 @@ const LIMIT: Duration = Duration::from_mins(1);
 const PROMOTION: Duration = Duration::from_secs(10);
 const BETWEEN_LOOKS: Duration = Duration::from_millis(50);
 
+/// By then a handover that has happened was seen.
+const SEEN: Duration = roles::LOOK_EVERY.saturating_mul(5);
+
 pub(super) struct Cluster {
     cluster: RedisCluster,
+    /// The server that is asked to take over in good order, if one is.
+    asked: Mutex<Option<usize>>,
 }
 
 /// The address of the whole cluster, for gateways.
@@ -42,7 +52,8 @@ impl Cluster {
         for number in 0..SERVERS {
             let mut dice = Dice::of(ground.seed, "node", number as u64);
             let proxy = ground.runtime.block_on(Proxy::start(dice.roll()))?;
-            links.push(Link { hits: Vec::new(), name: format!("all to node {number}"), proxy });
+            let name = format!("all to node {number}");
+            links.push(Link { gateways: Vec::new(), is_near: false, name, proxy });
         }
         let cluster = RedisCluster::start_each(MASTERS, 1, |number, clustered| {
             let proxy = &links[number].proxy;
@@ -56,7 +67,7 @@ impl Cluster {
             proxy.lead_to(Some(([127, 0, 0, 1], server.port()).into()));
             Ok(server)
         })?;
-        Ok((Self { cluster }, links))
+        Ok((Self { cluster, asked: Mutex::default() }, links))
     }
 
     pub(super) fn version(&self) -> String {
@@ -86,10 +97,7 @@ impl Cluster {
                 stop::sleep(lasts);
                 server.resume()?;
             }
-            Kind::StoreHandover => {
-                // It may be refused, if the replica has not caught up.
-                let _ = replica.cli(&["CLUSTER", "FAILOVER"]);
-            }
+            Kind::StoreHandover => return self.hand_over_to(replica),
             Kind::StoreRestart => {
                 replica.stop()?;
                 replica.start_again()?;
@@ -97,6 +105,31 @@ impl Cluster {
             other => bail!("{other} cannot be done to a cluster"),
         }
         self.wait_until_whole()
+    }
+
+    /// In good order: the master waits until its replica has everything.
+    fn hand_over_to(&self, replica: &Redis) -> anyhow::Result<()> {
+        let servers = self.cluster.servers();
+        self.ask(servers.iter().position(|server| server.port() == replica.port()));
+        // It may be refused, if the replica has not caught up.
+        let _ = replica.cli(&["CLUSTER", "FAILOVER"]);
+        let whole = self.wait_until_whole();
+        stop::sleep(SEEN);
+        self.ask(None);
+        whole
+    }
+
+    fn ask(&self, server: Option<usize>) {
+        *self.asked.lock().unwrap_or_else(PoisonError::into_inner) = server;
+    }
+
+    /// Notes promotions.
+    pub(super) fn watch(&self, history: &History, is_over: &AtomicBool) {
+        let address = |server: &Redis| ([127, 0, 0, 1], server.port()).into();
+        let servers: Vec<_> = self.cluster.servers().iter().map(address).collect();
+        let is_asked =
+            |number| *self.asked.lock().unwrap_or_else(PoisonError::into_inner) == Some(number);
+        roles::watch(&servers, |number| (number + MASTERS) % SERVERS, is_asked, history, is_over);
     }
 
     /// A master and its replica, whichever is which by now.

@@ -2,7 +2,7 @@
 
 use super::story::Story;
 use crate::checker::Rule;
-use crate::history::{Purpose, Route};
+use crate::history::{Purpose, Route, Tier};
 
 /// Executed once, and told.
 fn settled() -> Story {
@@ -28,6 +28,29 @@ fn an_answer_must_be_what_the_upstream_said() {
     let mut altered = Story::new();
     altered.call(0, 1, 0).begin(1, "n1", 0, 1).end(2, "n1", 402).ok(3, 1, "n1");
     altered.breaks(&[Rule::OneAnswer]);
+}
+
+#[test]
+fn every_answer_has_the_bytes_that_the_upstream_said() {
+    let other = || Some("201 and other bytes".to_owned());
+    let mut first = Story::new();
+    first.call(0, 1, 0).begin(1, "n1", 0, 1).end(2, "n1", 201);
+    first.ok_with(3, 1, "n1", |told| told.said = other()).breaks(&[Rule::OneAnswer]);
+    let mut replayed = settled();
+    replayed.call(10, 2, 1).ok_with(11, 2, "n1", |told| {
+        (told.replayed, told.said) = (true, other());
+    });
+    replayed.breaks(&[Rule::OneAnswer]);
+    let mut unrecorded = Story::new();
+    unrecorded.call(0, 1, 0).begin(1, "n1", 0, 1).fault(1, 500, "store-kill", &[]);
+    unrecorded.end(2, "n1", 201).ok_with(400, 1, "n1", |told| {
+        (told.stored, told.said) = ("no", other());
+    });
+    unrecorded.breaks(&[Rule::OneAnswer]);
+    // No loss of a record changes bytes.
+    let mut lost = Story::of_tier(Tier::Weak);
+    lost.call(0, 1, 0).begin(1, "n1", 0, 1).end(2, "n1", 201).fault(2, 9, "promoted", &[]);
+    lost.ok_with(3, 1, "n1", |told| told.said = other()).breaks(&[Rule::OneAnswer]);
 }
 
 #[test]
@@ -95,6 +118,7 @@ fn a_connection_that_is_left_open_can_be_used() {
 fn another_body_must_be_refused_in_every_state() {
     let mut refused = settled();
     refused.invoke(10, 2, 1, Purpose::Mismatch).fail(11, 2, 422, "idempotency_payload_mismatch");
+    refused.fault(11, 14, "store-pause", &[]);
     refused.invoke(12, 3, 1, Purpose::Mismatch).fail(13, 3, 503, "idempotency_store_unavailable");
     refused.breaks(&[]);
     for code in ["request_in_progress", "outcome_unknown"] {
@@ -142,22 +166,58 @@ fn an_answer_that_nobody_expects_is_not_bounded() {
         let mut story = Story::new();
         story.call(0, 1, 0).fail(1, 1, status, code).breaks(&[Rule::Bounded]);
     }
-    for code in ["shutting_down", "too_busy", "idempotency_store_unavailable"] {
-        Story::new().call(0, 1, 0).fail(1, 1, 503, code).breaks(&[]);
-    }
 }
 
 #[test]
-fn an_answer_comes_in_time_unless_there_is_a_fault() {
+fn a_refusal_for_something_that_broke_has_a_cause() {
+    let refused = |code: &str, fault: Option<(&str, usize)>| {
+        let mut story = Story::new();
+        if let Some((kind, on)) = fault {
+            story.fault(0, 1_000, kind, &[on]);
+        }
+        story.call(1_800, 1, 0).fail(1_801, 1, 503, code);
+        story
+    };
+    for code in ["shutting_down", "too_busy", "upstream_timeout", "idempotency_store_unavailable"] {
+        refused(code, None).breaks(&[Rule::CauselessRefusal]);
+        refused(code, Some(("gateway-term", 0))).breaks(&[]);
+        refused(code, Some(("gateway-term", 1))).breaks(&[Rule::CauselessRefusal]);
+    }
+    let store = "idempotency_store_unavailable";
+    refused(store, Some(("back-cut", 0))).breaks(&[]);
+    refused(store, Some(("front-cut", 0))).breaks(&[Rule::CauselessRefusal]);
+    let mut near = Story::new();
+    near.near_fault(0, 1_000, "back-cut", 0).call(500, 1, 0).fail(501, 1, 503, store);
+    near.breaks(&[Rule::CauselessRefusal]);
+    // Whoever guards the store has looked again by then.
+    let mut late = Story::new();
+    late.fault(0, 1_000, "back-cut", &[0]).call(5_500, 1, 0).fail(5_501, 1, 503, store);
+    late.breaks(&[Rule::CauselessRefusal]);
+}
+
+#[test]
+fn who_is_refused_for_the_store_is_told_when_to_come_again() {
+    let code = "idempotency_store_unavailable";
+    let mut story = Story::new();
+    story.fault(0, 100, "store-kill", &[]).call(10, 1, 0).fail_for_good(11, 1, 503, code);
+    story.breaks(&[Rule::Bounded]);
+}
+
+#[test]
+fn an_answer_comes_in_time_but_for_the_time_of_faults() {
     let mut hung = Story::new();
     hung.call(0, 1, 0).info(12_000, 1, "timeout 12000").breaks(&[Rule::Bounded]);
     Story::new().call(0, 1, 0).info(700, 1, "timeout 700").breaks(&[]);
-    let mut cut_off = Story::new();
-    cut_off.call(0, 1, 0).fault(500, 9_000, "front-black-hole", &[0]);
-    cut_off.info(12_000, 1, "timeout 12000").breaks(&[]);
-    let mut elsewhere = Story::new();
-    elsewhere.call(0, 1, 0).fault(500, 9_000, "front-black-hole", &[1]);
-    elsewhere.info(12_000, 1, "timeout 12000").breaks(&[Rule::Bounded]);
+    let cut_off = |until: u64, gateway: usize| {
+        let mut story = Story::new();
+        story.call(0, 1, 0).fault(500, until, "front-black-hole", &[gateway]);
+        story.info(12_000, 1, "timeout 12000");
+        story
+    };
+    cut_off(9_000, 0).breaks(&[]);
+    cut_off(9_000, 1).breaks(&[Rule::Bounded]);
+    // It was over so soon that there was time enough for an answer.
+    cut_off(1_000, 0).breaks(&[Rule::Bounded]);
 }
 
 #[test]

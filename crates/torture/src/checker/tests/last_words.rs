@@ -2,7 +2,7 @@
 
 use super::story::Story;
 use crate::checker::Rule;
-use crate::history::Route;
+use crate::history::{Route, Tier};
 
 #[test]
 fn every_gateway_has_a_last_word() {
@@ -18,14 +18,31 @@ fn every_gateway_has_a_last_word() {
         if second {
             story.ok(13, 3, "n1");
         } else {
-            story.fail(13, 3, 503, "idempotency_store_unavailable");
+            story.fail(13, 3, 503, "upstream");
         }
+        story.over();
         story
     };
     read(true, true).breaks(&[]);
     read(true, false).breaks(&[]);
     read(false, true).breaks(&[Rule::AnswerLost]);
     read(false, false).breaks(&[Rule::Liveness]);
+}
+
+#[test]
+fn every_gateway_is_asked_for_every_key_unless_the_run_broke_off() {
+    let executed = || {
+        let mut story = Story::new();
+        story.call(0, 1, 0).begin(1, "n1", 0, 1).end(2, "n1", 201).ok(3, 1, "n1");
+        story
+    };
+    executed().over().breaks(&[Rule::Liveness]);
+    executed().read(10, 2, 0).ok(11, 2, "n1").over().breaks(&[Rule::Liveness]);
+    executed().read(10, 2, 0).ok(11, 2, "n1").breaks(&[]);
+    assert!(!executed().report().is_whole);
+    // What is wrong before the end is wrong all the same.
+    let mut broken = executed();
+    broken.call(10, 2, 1).fail(11, 2, 409, "request_in_progress").breaks(&[Rule::SettledIsFinal]);
 }
 
 #[test]
@@ -38,19 +55,24 @@ fn the_last_word_comes_in_time() {
         story.call(0, 1, 0).begin(1, "n1", 0, 1).end(2, "n1", 201).info(3, 1, "hung-up");
         story.read(10, 2, 0).ok(11, 2, "n1");
         story.read(12, 3, 1).fail(13, 3, 409, "request_in_progress");
-        story.read(10 + ms, 4, 1).ok(10 + ms, 4, "n1");
+        story.read(10 + ms, 4, 1).ok(10 + ms, 4, "n1").over();
         story
     };
     // The one that is settled cannot be in progress, so it is another rule's as well.
     took(6_000, false).breaks(&[Rule::SettledIsFinal]);
     took(9_000, false).breaks(&[Rule::SettledIsFinal, Rule::Liveness]);
     took(9_000, true).breaks(&[Rule::SettledIsFinal]);
+    // What the machine stood still does not count.
+    took(9_000, false).fault(1_000, 4_000, "stall", &[]).breaks(&[Rule::SettledIsFinal]);
+    let mut briefly = took(9_000, false);
+    briefly.fault(1_000, 2_000, "stall", &[]).breaks(&[Rule::SettledIsFinal, Rule::Liveness]);
 }
 
-/// Told in the end that nobody knows.
+/// Told in the end that nobody knows, and told so again when whoever may be in doubt has had its time.
 fn held(story: &mut Story) -> &mut Story {
     story.read(30_000, 10, 0).fail(30_001, 10, 409, "outcome_unknown");
-    story.read(30_002, 11, 1).fail(30_003, 11, 409, "outcome_unknown")
+    story.read(30_002, 11, 1).fail(30_003, 11, 409, "outcome_unknown");
+    story.read(39_500, 12, 1).fail(39_501, 12, 409, "outcome_unknown").over()
 }
 
 #[test]
@@ -73,19 +95,41 @@ fn an_undisturbed_execution_leaves_an_outcome() {
 }
 
 #[test]
-fn what_was_never_executed_is_held_only_after_a_fault() {
+fn what_was_never_executed_is_held_only_if_its_holder_died_or_had_no_time() {
+    let disturbed = |from: u64, until: u64, kind: &str| {
+        let mut story = Story::new();
+        story.call(0, 1, 0).info(5, 1, "broken").fault(from, until, kind, &[0]);
+        held(&mut story);
+        story
+    };
     let mut story = Story::new();
     story.call(0, 1, 0).info(5, 1, "broken");
-    held(&mut story).breaks(&[Rule::Liveness]);
-    let mut killed = Story::new();
-    killed.call(0, 1, 0).fault(1, 400, "gateway-kill", &[0]).info(5, 1, "broken");
-    held(&mut killed).breaks(&[]);
+    held(&mut story).breaks(&[Rule::HeldUnexecuted]);
+    disturbed(1, 400, "gateway-kill").breaks(&[]);
     // A gateway that was only cut off hands the lease back, a little later.
-    for (healed, broken) in [(25_000, &[][..]), (400, &[Rule::Liveness])] {
-        let mut cut_off = Story::new();
-        cut_off.call(0, 1, 0).info(5, 1, "broken").fault(1, healed, "back-reset", &[0]);
-        held(&mut cut_off).breaks(broken);
-    }
+    disturbed(1, 400, "back-reset").breaks(&[Rule::HeldUnexecuted]);
+    disturbed(1, 25_000, "back-reset").breaks(&[Rule::HeldUnexecuted]);
+    disturbed(1, 32_000, "back-reset").breaks(&[]);
+    // It died while it was in doubt, or only when it had had its time.
+    disturbed(33_000, 33_400, "gateway-kill").breaks(&[]);
+    disturbed(39_200, 39_400, "gateway-kill").breaks(&[Rule::HeldUnexecuted]);
+}
+
+#[test]
+fn who_dies_after_a_key_was_found_held_and_left_so_is_no_excuse() {
+    let mut story = Story::new();
+    story.call(0, 1, 0).info(5, 1, "broken");
+    story.call(4_000, 2, 1).fail(4_001, 2, 409, "outcome_unknown");
+    story.fault(20_000, 20_400, "gateway-kill", &[0]);
+    held(&mut story).breaks(&[Rule::HeldUnexecuted]);
+}
+
+#[test]
+fn a_lease_that_was_handed_back_may_be_lost_with_a_failover() {
+    let mut story = Story::of_tier(Tier::Weak);
+    story.call(0, 1, 0).info(5, 1, "broken").fault(100, 900, "promoted", &[]);
+    let report = held(&mut story).report();
+    assert_eq!((report.violations.len(), report.losses.len()), (0, 1), "{report}");
 }
 
 #[test]

@@ -16,6 +16,8 @@ pub(super) struct Story {
 pub(super) struct Told {
     pub(super) status: u16,
     pub(super) digest: String,
+    /// What the upstream said, if it is not what it ended with.
+    pub(super) said: Option<String>,
     pub(super) scope: Option<u8>,
     pub(super) key: String,
     pub(super) replayed: bool,
@@ -95,7 +97,8 @@ impl Story {
     }
 
     pub(super) fn end(&mut self, ms: u64, nonce: &str, status: u16) -> &mut Self {
-        self.add(ms, Event::End { nonce: nonce.to_owned(), status })
+        let (nonce, digest) = (nonce.to_owned(), said(nonce, status));
+        self.add(ms, Event::End { nonce, status, digest })
     }
 
     pub(super) fn ok(&mut self, ms: u64, op: u64, nonce: &str) -> &mut Self {
@@ -112,6 +115,7 @@ impl Story {
         let mut told = Told {
             status: 201,
             digest: format!("bytes of {nonce}"),
+            said: None,
             scope: Some(self.scope),
             key: self.key.clone(),
             replayed: false,
@@ -119,13 +123,22 @@ impl Story {
             stored: "yes",
         };
         change(&mut told);
-        let Told { status, digest, scope, key, replayed, cookies, stored } = told;
+        let Told { status, digest, said: other, scope, key, replayed, cookies, stored } = told;
+        let said = other.unwrap_or_else(|| said(nonce, status));
         let (nonce, stored) = (nonce.to_owned(), stored.to_owned());
-        self.add(ms, Event::Ok { op, status, nonce, digest, scope, key, replayed, cookies, stored })
+        self.add(
+            ms,
+            Event::Ok { op, status, nonce, digest, said, scope, key, replayed, cookies, stored },
+        )
     }
 
     pub(super) fn fail(&mut self, ms: u64, op: u64, status: u16, code: &str) -> &mut Self {
-        self.add(ms, Event::Fail { op, status, code: code.to_owned() })
+        self.add(ms, Event::Fail { op, status, code: code.to_owned(), retry_after: true })
+    }
+
+    /// A refusal that does not say when to come again.
+    pub(super) fn fail_for_good(&mut self, ms: u64, op: u64, status: u16, code: &str) -> &mut Self {
+        self.add(ms, Event::Fail { op, status, code: code.to_owned(), retry_after: false })
     }
 
     pub(super) fn info(&mut self, ms: u64, op: u64, why: &str) -> &mut Self {
@@ -134,10 +147,36 @@ impl Story {
 
     /// A fault of a gateway, or of all if none is named.
     pub(super) fn fault(&mut self, from: u64, to: u64, kind: &str, hits: &[usize]) -> &mut Self {
+        self.fault_with(from, to, kind, hits, false)
+    }
+
+    /// A fault of what is before the truth.
+    pub(super) fn near_fault(&mut self, from: u64, to: u64, kind: &str, on: usize) -> &mut Self {
+        self.fault_with(from, to, kind, &[on], true)
+    }
+
+    fn fault_with(
+        &mut self,
+        from: u64,
+        to: u64,
+        kind: &str,
+        hits: &[usize],
+        near: bool,
+    ) -> &mut Self {
         self.faults += 1;
         let (id, kind, hits) = (self.faults, kind.to_owned(), hits.to_vec());
-        self.add(from, Event::Fault { id, kind, hits, note: String::new() });
+        self.add(from, Event::Fault { id, kind, hits, near, note: String::new() });
         self.add(to, Event::Healed { id })
+    }
+
+    /// A part of the run begins.
+    pub(super) fn phase(&mut self, ms: u64, name: &str) -> &mut Self {
+        self.add(ms, Event::Phase { name: name.to_owned() })
+    }
+
+    /// All last reads are done. Without it the run broke off.
+    pub(super) fn over(&mut self) -> &mut Self {
+        self.phase(600_000, "over")
     }
 
     fn add(&mut self, ms: u64, event: Event) -> &mut Self {
@@ -165,4 +204,8 @@ impl Story {
         broken.sort_unstable();
         assert_eq!(broken, expected, "{report}");
     }
+}
+
+fn said(nonce: &str, status: u16) -> String {
+    format!("{status} and what {nonce} said")
 }

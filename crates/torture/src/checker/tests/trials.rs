@@ -1,0 +1,80 @@
+//! What counts as a trial of a rule.
+
+use super::story::Story;
+use crate::checker::Rule;
+use crate::history::{Purpose, Route, Tier};
+
+/// Of one rule, in a history.
+fn trials(story: &Story, rule: Rule) -> u64 {
+    story.report().trials.get(&rule).copied().unwrap_or_default()
+}
+
+/// Executed and told, replayed once, refused to another body.
+fn usual(tier: Tier) -> Story {
+    let mut story = Story::of_tier(tier);
+    story.call(0, 1, 0).begin(1, "n1", 0, 1).end(2, "n1", 201).ok(3, 1, "n1");
+    story.call(10, 2, 1).ok_with(11, 2, "n1", |told| told.replayed = true);
+    story.invoke(20, 3, 1, Purpose::Mismatch).fail(21, 3, 422, "idempotency_payload_mismatch");
+    story
+}
+
+#[test]
+fn what_happens_undisturbed_is_a_trial() {
+    let story = usual(Tier::Strong);
+    for (rule, count) in [
+        (Rule::OneAnswer, 2),
+        (Rule::Cookies, 1),
+        (Rule::SettledIsFinal, 2),
+        (Rule::MismatchInert, 1),
+        (Rule::OneLease, 1),
+        (Rule::Detached, 1),
+        (Rule::HoldExecutedAgain, 1),
+        (Rule::UnexplainedExecution, 0),
+        (Rule::Bounded, 3),
+        (Rule::CauselessRefusal, 3),
+        (Rule::Fenced, 0),
+        (Rule::Liveness, 0),
+    ] {
+        assert_eq!(trials(&story, rule), count, "{rule}");
+    }
+    let shown = story.report().to_string();
+    assert!(shown.contains("tried without an excuse: I1 one-lease 1, "), "{shown}");
+}
+
+#[test]
+fn what_a_fault_would_excuse_is_no_trial() {
+    let mut story = usual(Tier::Strong);
+    story.fault(1, 900, "back-cut", &[0]);
+    for (rule, count) in [
+        (Rule::OneLease, 0),
+        (Rule::Detached, 0),
+        (Rule::SettleFirst, 0),
+        // On the other gateway.
+        (Rule::Bounded, 2),
+        // No fault excuses these.
+        (Rule::OneAnswer, 2),
+        (Rule::HoldExecutedAgain, 1),
+    ] {
+        assert_eq!(trials(&story, rule), count, "{rule}");
+    }
+}
+
+#[test]
+fn what_a_lost_record_would_excuse_is_no_trial() {
+    let mut story = usual(Tier::Weak);
+    story.fault(1, 900, "promoted", &[]);
+    assert_eq!(trials(&story, Rule::OneAnswer), 0);
+    assert_eq!(trials(&story, Rule::ScopeCanary), 2);
+}
+
+#[test]
+fn last_reads_are_counted_apart_from_requests_under_faults() {
+    let mut story = Story::new();
+    story.on(Route::Reexecute).phase(0, "faults").call(1, 1, 0).begin(2, "n1", 0, 1);
+    story.end(3, "n1", 201).ok(4, 1, "n1").phase(5, "calm").call(6, 2, 0).ok(7, 2, "n1");
+    story.phase(8, "reads").read(9, 3, 0).ok(10, 3, "n1").read(11, 4, 1).ok(12, 4, "n1").over();
+    let report = story.report();
+    assert_eq!((report.requests, report.requests_under_faults, report.last_reads), (4, 1, 2));
+    assert_eq!(trials(&story, Rule::Liveness), 1);
+    story.breaks(&[]);
+}

@@ -1,0 +1,97 @@
+//! How often each rule was really tried: without a fault that would have excused its breach. These are
+//! the N of the rule of three.
+
+use super::judge::SETTLE;
+use super::record::Execution;
+use super::{AFTERMATH, Checker, Rule, SLACK};
+use crate::history::{Purpose, Route};
+
+// === impl Checker ===
+
+impl Checker {
+    pub(super) fn count_trials(&mut self) {
+        for record in 0..self.records.len() {
+            self.count_of_record(record);
+            self.count_of_executions(record);
+        }
+        self.count_of_requests();
+    }
+
+    fn count_of_record(&mut self, number: usize) {
+        let record = &self.records[number];
+        let told = &record.told;
+        let is_read = record.first_read.is_some() && self.report.is_whole;
+        let from = record.first_invoke.unwrap_or_default().saturating_sub(SLACK);
+        let all_lived = self.faults.first_end(from, record.last_heard).is_none();
+        let may_hold = record.route == Route::Hold && is_read && all_lived;
+        let counts = [
+            (Rule::OneAnswer, told.outcomes),
+            (Rule::NoSuchExecution, told.outcomes),
+            (Rule::ScopeCanary, told.outcomes),
+            (Rule::Cookies, told.replays),
+            (Rule::SettledIsFinal, told.after_outcome),
+            (Rule::MismatchInert, told.mismatches),
+            (Rule::Fenced, u64::from(record.answer.is_some() && record.executions.len() > 1)),
+            (Rule::AnswerLost, u64::from(record.answer.is_some() && is_read)),
+            (Rule::Liveness, u64::from(is_read)),
+            (Rule::HeldUnexecuted, u64::from(may_hold)),
+        ];
+        self.count(number, &counts);
+    }
+
+    fn count_of_executions(&mut self, number: usize) {
+        let record = &self.records[number];
+        let is_hold = record.route == Route::Hold;
+        let first = record.first_invoke.unwrap_or_default().saturating_sub(SLACK);
+        let mut counts = Vec::new();
+        for execution in &record.executions {
+            let Execution { gateway, began, .. } = *execution;
+            let (from, until) =
+                (began.saturating_sub(SLACK), execution.end().saturating_add(SETTLE));
+            let keeps_lease = self.faults.lease_loss(gateway, from, until).is_none();
+            let has_store = self.faults.store_loss(gateway, from, until).is_none();
+            let goes_on = self.faults.held_up(gateway, first, began).is_none();
+            let has_outcome =
+                execution.ended.as_ref().is_some_and(|ended| (200..500).contains(&ended.status));
+            counts.extend([
+                (Rule::ClaimFirst, 1),
+                (Rule::OneLease, u64::from(keeps_lease)),
+                (Rule::FenceWentBack, u64::from(goes_on)),
+                (Rule::SettleFirst, u64::from(has_store && has_outcome)),
+                (Rule::HoldExecutedAgain, u64::from(is_hold)),
+                (Rule::UnexplainedExecution, u64::from(keeps_lease && !is_hold)),
+                (Rule::Detached, u64::from(keeps_lease && has_outcome && is_hold)),
+            ]);
+        }
+        self.count(number, &counts);
+    }
+
+    fn count_of_requests(&mut self) {
+        for closed in std::mem::take(&mut self.closed) {
+            let (gateway, until) = (closed.gateway, closed.until);
+            let has = |before| closed.from.saturating_sub(before);
+            let is_calm = self.faults.any(gateway, has(SLACK), until).is_none();
+            let has_store = self.faults.store_away(gateway, has(AFTERMATH), until).is_none();
+            let follows_probe = closed.purpose == Purpose::AfterProbe;
+            for (rule, is_tried) in [
+                (Rule::Bounded, is_calm),
+                (Rule::DrainedBody, is_calm && follows_probe),
+                (Rule::CauselessRefusal, has_store),
+            ] {
+                *self.report.trials.entry(rule).or_default() += u64::from(is_tried);
+            }
+        }
+    }
+
+    /// What a lost record would excuse does not count where one may have been lost.
+    fn count(&mut self, record: usize, counts: &[(Rule, u64)]) {
+        let of_key = &self.records[record];
+        let from = of_key.first_invoke.unwrap_or_default();
+        let is_safe = !self.may_be_lost(from, of_key.last_heard.max(from));
+        for (rule, count) in counts {
+            if is_safe || !rule.may_follow_a_loss() {
+                *self.report.trials.entry(*rule).or_default() += count;
+            }
+        }
+    }
+}

@@ -1,0 +1,56 @@
+//! Faults by what they are.
+
+use std::collections::BTreeMap;
+
+use super::NOT_RUN;
+
+/// Counts by kind.
+type Faults = BTreeMap<String, u64>;
+
+/// What nobody did: it is noted because it matters.
+const NOTICED: [&str; 2] = ["stall", "promoted"];
+
+/// `kill -9` of gateways and servers.
+pub(super) fn kills(faults: &Faults) -> u64 {
+    of_kinds(faults, &["gateway-kill", "store-kill", "store-failover", "near-kill"])
+}
+
+/// The groups that claims are about, in words.
+pub(super) fn summed_up(faults: &Faults) -> String {
+    let all = of_kinds(faults, &[""]) - of_kinds(faults, &NOTICED);
+    let restarts = ["store-kill", "store-restart", "store-failover", "near-kill"];
+    format!(
+        "{} kill -9, {} network faults, {} restarts of servers, {all} faults in all",
+        kills(faults),
+        of_kinds(faults, &["front-", "back-"]),
+        of_kinds(faults, &restarts)
+    )
+}
+
+fn of_kinds(faults: &Faults, begins: &[&str]) -> u64 {
+    let is_one =
+        |kind: &str| !kind.ends_with(NOT_RUN) && begins.iter().any(|begin| kind.starts_with(begin));
+    faults.iter().filter(|(kind, _)| is_one(kind)).map(|(_, count)| count).sum()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn faults_are_summed_up_by_what_they_are() {
+        let counted = [
+            ("gateway-kill", 2),
+            ("store-kill", 3),
+            ("front-cut", 5),
+            ("stall", 7),
+            ("promoted-orderly", 1),
+            ("disk-full NOT RUN", 4),
+        ];
+        let faults = counted.map(|(kind, count)| (kind.to_owned(), count)).into();
+        assert_eq!(
+            summed_up(&faults),
+            "5 kill -9, 5 network faults, 3 restarts of servers, 10 faults in all"
+        );
+    }
+}
