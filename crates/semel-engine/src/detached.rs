@@ -1,15 +1,13 @@
-use semel_core::{Claim, Fence, InFlight, OnStoreDown, Timestamp};
+use semel_core::{Claim, InFlight, OnStoreDown};
 use semel_planted::{Bug, planted};
 use semel_store::StoreError;
 use tokio::time::Instant;
-use tokio_util::sync::CancellationToken;
 use tokio_util::task::task_tracker::TaskTrackerToken;
 
 use crate::answer::Caller;
 use crate::claiming::Claimant;
 use crate::execution::{Work, outcome_of};
 use crate::limits::Slot;
-use crate::renewal::Tenure;
 use crate::settling::conclude;
 use crate::{Answer, EngineError, Execution};
 
@@ -51,7 +49,7 @@ impl Errand {
     }
 
     async fn attempt(&mut self, work: Work) -> Result<Answer, EngineError> {
-        if planted(Bug::ExecutesBeforeClaim) && self.seems_new().await {
+        if planted(Bug::ExecutesBeforeClaim) && Box::pin(self.seems_new()).await {
             return Box::pin(self.execute_before_claim(work)).await;
         }
         // Nothing is awaited while the claim's answer is held, so that there need be no room for it.
@@ -125,50 +123,5 @@ impl Errand {
             conclude(&mut tenure, outcome, &mut self.caller).await;
         }
         Ok(answer)
-    }
-
-    /// Is there no record yet? Only for [`Bug`].
-    async fn seems_new(&self) -> bool {
-        let found = self.claimant.shared().store.inspect(self.claimant.id()).await;
-        matches!(found, Ok(None))
-    }
-
-    /// What no attempt may do: it executes with the fence that it will be granted, and claims afterwards.
-    /// Only for [`Bug`].
-    async fn execute_before_claim(&mut self, work: Work) -> Result<Answer, EngineError> {
-        let id = self.claimant.id();
-        let (expires, lost) = (Timestamp::from_millis(0), CancellationToken::new());
-        let outcome =
-            outcome_of(id, work(Execution::leased(id, Fence::FIRST, expires, lost)).await);
-        match self.claimant.claim().await? {
-            Claim::Execute(lease) => {
-                let mut tenure = self.claimant.take_up(lease);
-                Ok(conclude(&mut tenure, outcome, &mut self.caller).await)
-            }
-            Claim::Replay { settlement, expires } => Ok(Answer::Replayed { settlement, expires }),
-            Claim::InFlight { until } => Ok(Answer::InFlight { until }),
-            Claim::Mismatch => Ok(Answer::Mismatch),
-            Claim::Unknown => Ok(Answer::Unknown { reply: None }),
-        }
-    }
-
-    /// What no attempt may do: it drops its work, and leaves its lease to run out, when its caller leaves.
-    /// Only for [`Bug`].
-    async fn execute_until_left(
-        &mut self,
-        mut tenure: Box<Tenure>,
-        work: Work,
-    ) -> Result<Answer, EngineError> {
-        let job = work(tenure.execution());
-        let work = job.abort_handle();
-        let ended = tokio::select! {
-            ended = tenure.keep_while(job) => ended,
-            () = self.caller.left() => {
-                work.abort();
-                return Ok(Answer::Unknown { reply: None });
-            }
-        };
-        let outcome = outcome_of(self.claimant.id(), ended);
-        Ok(conclude(&mut tenure, outcome, &mut self.caller).await)
     }
 }

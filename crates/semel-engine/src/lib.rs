@@ -61,6 +61,7 @@ mod error;
 mod execution;
 mod host;
 mod limits;
+mod mistakes;
 mod registry;
 mod renewal;
 mod settling;

@@ -4,7 +4,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use semel_core::{Claim, InFlight, Lease, Record, Release, State, Timestamp};
+use semel_core::{Claim, InFlight, State, Timestamp};
 use semel_planted::{Bug, planted};
 use semel_store::{StoreError, Watch};
 use tokio::time::{Instant, sleep_until};
@@ -118,16 +118,6 @@ impl Errand {
             }
             polls.set_cap(ears.longest_pause(&shared));
             look_at = before(&*shared.host, deadline, polls.pause(&*shared.host));
-        }
-    }
-
-    /// What no waiter may do: it makes itself a lease out of the record. Only for [`Bug`].
-    async fn release_anothers_lease(&self) {
-        let (store, id) = (&self.claimant.shared().store, self.claimant.id());
-        if let Ok(Some(Record { fingerprint, fence, owner, expires, .. })) = store.inspect(id).await
-        {
-            let lease = Lease::new(id, fingerprint, fence, owner, expires, expires);
-            let _ = store.release(&lease, Release::Retry).await;
         }
     }
 
