@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """Builds all tests of the workspace and runs several of their programs at once.
 
-    scripts/run_tests.py [--jobs N] [--again "ENV=VALUE TEST ARGUMENTS"]... -- CARGO_ARGUMENTS
+    scripts/run_tests.py [--jobs N] [--again "ENV=VALUE [PACKAGE/]TEST ARGUMENTS"]... -- CARGO_ARGUMENTS
 
 Most tests wait: for servers that start, for leases that run out. cargo runs one test program after
 the other, so that the machine idles; here they share it. A program's output is shown when it fails,
@@ -68,7 +68,8 @@ def again(programs, wish):
     """The same tests once more, in another setting."""
     setting, test, *arguments = wish.split()
     key, value = setting.split("=")
-    found = [program for program in programs if program.name.split(" ")[-1] == test]
+    name = f" {test}".replace("/", " ")
+    found = [program for program in programs if f" {program.name}".endswith(name)]
     if not found:
         sys.exit(f"no test program is called {test}")
     return [Program(one.name, one.path, one.directory, {key: value}, arguments) for one in found]

@@ -150,7 +150,7 @@ impl Redis {
     }
 
     fn command(&self) -> Command {
-        let mut command = tied(Path::new("redis-server"), None, "KILL");
+        let mut command = tied(&options::program(), None, "KILL");
         if self.is_sentinel {
             command.arg(self.home.path().join("sentinel.conf")).arg("--sentinel");
         }

@@ -51,10 +51,14 @@ async fn assert_heard(one: &RedisStore, other: &RedisStore, number: u8) {
     assert_replayed(one, number).await;
 }
 
-/// The server refused our user nothing.
+/// The server refused our user nothing, but to say who we are: servers before 7.2 do not know that command,
+/// and refuse to grant it.
 fn assert_all_was_granted(server: &Redis) {
-    let refused = server.cli(&["ACL", "LOG"]).expect("a log");
-    assert!(refused.trim().is_empty(), "{refused}");
+    let log = server.cli(&["ACL", "LOG"]).expect("a log");
+    let lines: Vec<&str> = log.lines().map(str::trim).collect();
+    let refused = lines.windows(2).filter(|pair| pair[0] == "object").map(|pair| pair[1]);
+    let refused: Vec<&str> = refused.filter(|object| *object != "client|setinfo").collect();
+    assert!(refused.is_empty(), "{refused:?} of {log}");
 }
 
 /// What the error of a user without rights tells to grant is enough: for records, for news, and for waiting.

@@ -2,12 +2,16 @@
  *
  * The file named by SEMEL_CLOCK has two numbers of 8 bytes each, in microseconds. If the first is not
  * zero, the clock stands still at that moment; else it is ahead of the machine's by the second. Clocks
- * that only measure how time passes are left alone.
+ * that only measure how time passes are left alone. A server that would measure it by the processor, and look
+ * at the wall clock now and then, does not find out that it could.
  */
 #define _GNU_SOURCE
+#include <dlfcn.h>
 #include <fcntl.h>
 #include <stdint.h>
+#include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 #include <sys/mman.h>
 #include <sys/syscall.h>
 #include <sys/time.h>
@@ -56,4 +60,18 @@ time_t time(time_t *now) {
     if (now)
         *now = exact.tv_sec;
     return exact.tv_sec;
+}
+
+static FILE *open_other_than_cpuinfo(const char *how, const char *path, const char *mode) {
+    FILE *(*open_file)(const char *, const char *) = NULL;
+    *(void **)&open_file = dlsym(RTLD_NEXT, how);
+    return open_file(strcmp(path, "/proc/cpuinfo") ? path : "/dev/null", mode);
+}
+
+FILE *fopen(const char *restrict path, const char *restrict mode) {
+    return open_other_than_cpuinfo("fopen", path, mode);
+}
+
+FILE *fopen64(const char *restrict path, const char *restrict mode) {
+    return open_other_than_cpuinfo("fopen64", path, mode);
 }

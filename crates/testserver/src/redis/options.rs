@@ -104,12 +104,20 @@ impl RedisOptions {
     }
 }
 
+/// The server's program: the one that the environment names, so that tests can be run on a kin of Redis.
+pub(super) fn program() -> PathBuf {
+    env::var_os("TEST_REDIS_SERVER").map_or_else(|| "redis-server".into(), PathBuf::from)
+}
+
 fn check_installed() -> Result<(), Error> {
     let path = env::var_os("PATH").unwrap_or_default();
     let directories: Vec<PathBuf> = env::split_paths(&path).collect();
-    for (program, package) in [("redis-server", "redis-server"), ("redis-cli", "redis-tools")] {
-        if !directories.iter().any(|directory| directory.join(program).is_file()) {
-            let (what, looked_in) = (program.to_owned(), "PATH".to_owned());
+    for (program, package) in
+        [(program(), "redis-server"), (PathBuf::from("redis-cli"), "redis-tools")]
+    {
+        // What has a directory of its own is looked for there.
+        if !directories.iter().any(|directory| directory.join(&program).is_file()) {
+            let (what, looked_in) = (program.display().to_string(), "PATH".to_owned());
             return Err(Error::NotInstalled { what, looked_in, package });
         }
     }
