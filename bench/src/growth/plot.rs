@@ -42,8 +42,9 @@ impl Plot<'_> {
             "<svg xmlns=\"http://www.w3.org/2000/svg\" viewBox=\"0 0 {WIDTH} {HEIGHT}\" width=\"{WIDTH}\" \
              height=\"{HEIGHT}\" role=\"img\">\n<title>{0}</title>\n<style>{STYLE}</style>\n\
              <rect class=\"ground\" x=\".5\" y=\".5\" width=\"719\" height=\"399\" rx=\"8\"/>\n\
-             <text class=\"title\" x=\"{LEFT}\" y=\"28\">{0}</text>\n",
-            escaped(&format!("{}: {}", self.title, self.y))
+             <text class=\"title\" x=\"{LEFT}\" y=\"28\">{1}</text>\n",
+            escaped(&format!("{}: {}", self.title, self.y)),
+            escaped(self.title)
         );
         for power in x.from..=x.to {
             let at = across(&x, 10_f64.powi(power));
