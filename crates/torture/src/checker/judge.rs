@@ -205,6 +205,11 @@ impl Checker {
         let Some(latest) = latest.cloned() else {
             return self.judge_orphan(record, (from, until), lines);
         };
+        // It was handed back, and whoever was granted the next lease executed nothing.
+        let was_released = latest.ended.as_ref().is_some_and(|ended| ended.status == 503);
+        if was_released && !self.is_orphan_accused(record, latest.end()) {
+            return;
+        }
         let was_cut = latest.ended.as_ref().is_some_and(|ended| ended.status == 0);
         let (began, end) =
             (latest.began.saturating_sub(SLACK), latest.end().saturating_add(SETTLE));
@@ -219,22 +224,21 @@ impl Checker {
     /// Held, and never executed: somebody was granted a lease and has not heard of it. If it is alive, it
     /// finds out and hands the lease back, once it can.
     fn judge_orphan(&mut self, record: usize, during: (u64, u64), lines: Vec<u64>) {
-        if self.is_orphan_accused(record) {
+        if self.is_orphan_accused(record, during.0.saturating_sub(SLACK)) {
             let what = "held and never executed, and who was granted its lease lives".to_owned();
             self.accuse(Rule::HeldUnexecuted, record, during, lines, what);
         }
     }
 
-    /// Had a living holder the time to hand back the lease of a record that is held?
+    /// Had a living holder the time to hand back the lease, granted after `from`, of a record that is held?
     ///
     /// When it was first found held, its lease had run out. If no gateway had died by then, the holder
     /// lived, and had until its death, or until it was last found held.
-    fn is_orphan_accused(&self, record: usize) -> bool {
-        let of_key = &self.records[record];
-        let (Some(from), Some((first, latest))) = (of_key.first_invoke, of_key.unknown) else {
+    fn is_orphan_accused(&self, record: usize, from: u64) -> bool {
+        let Some((first, latest)) = self.records[record].unknown else {
             return false;
         };
-        if self.faults.first_end(from.saturating_sub(SLACK), first).is_some() {
+        if self.faults.first_end(from, first).is_some() {
             return false;
         }
         let end = self.faults.first_end(first, latest).unwrap_or(latest);

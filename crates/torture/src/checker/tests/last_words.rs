@@ -115,6 +115,26 @@ fn what_was_never_executed_is_held_only_if_its_holder_died_or_had_no_time() {
     disturbed(39_200, 39_400, "gateway-kill").breaks(&[Rule::HeldUnexecuted]);
 }
 
+/// The story: an execution was handed back, its successor's gateway died before it executed, and the first
+/// was accused.
+#[test]
+fn who_was_granted_a_lease_that_was_handed_back_may_die_before_it_executes() {
+    let released = |killed: Option<u64>| {
+        let mut story = Story::new();
+        story.call(0, 1, 0).begin(10, "n1", 0, 1).end(20, "n1", 503).fail(21, 1, 503, "upstream");
+        story.call(5_000, 2, 1).info(5_100, 2, "broken");
+        if let Some(at) = killed {
+            story.fault(at, at + 400, "gateway-kill", &[1]);
+        }
+        held(&mut story);
+        story
+    };
+    released(Some(5_050)).breaks(&[]);
+    // Nobody died, or not before it had had its time.
+    released(None).breaks(&[Rule::Detached]);
+    released(Some(39_200)).breaks(&[Rule::Detached]);
+}
+
 #[test]
 fn who_dies_after_a_key_was_found_held_and_left_so_is_no_excuse() {
     let mut story = Story::new();
