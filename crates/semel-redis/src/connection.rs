@@ -8,7 +8,7 @@ use redis::{Cmd, ErrorKind, Pipeline, RedisError, ServerErrorKind, Value};
 use rustix::net::sockopt;
 use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::net::{TcpStream, UnixStream};
-use tokio::time::{timeout, timeout_at};
+use tokio::time::timeout;
 
 use crate::error::{Failure, OpenError};
 use crate::script::{Call, SCRIPTS};
@@ -183,11 +183,8 @@ impl Connection {
             redis::cmd("ASKING").write_packed_command(outbox);
             call.write_with_text(outbox);
         };
-        let Ok(answers) = timeout_at(terms.deadline, self.wire.ask_all(2, write)).await else {
-            return Err(Failure::Silent);
-        };
-        let last = answers.map_err(Failure::of)?.pop();
-        last.unwrap_or(Value::Nil).extract_error().map_err(Failure::of)
+        let asked = self.wire.ask_together(Some(terms.deadline), 2, write).await;
+        answer_of(asked.map(|mut answers| answers.pop().unwrap_or(Value::Nil)))
     }
 
     /// How many replicas have all that was written before on this connection, or at least so many. Nobody

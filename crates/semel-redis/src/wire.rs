@@ -129,22 +129,32 @@ impl Wire {
         count: usize,
         write: impl Fn(&mut Vec<u8>),
     ) -> Result<Vec<Value>, RedisError> {
-        let why = |unanswered| match unanswered {
+        self.ask_together(None, count, write).await.map_err(|unanswered| match unanswered {
             Unanswered::Broken(why) => why,
             Unanswered::Crowded | Unanswered::Late => closed(),
-        };
+        })
+    }
+
+    /// Asks several questions, and nobody gets in between; with a deadline as for one question, if there is
+    /// one.
+    pub(crate) async fn ask_together(
+        &self,
+        deadline: Option<Instant>,
+        count: usize,
+        write: impl Fn(&mut Vec<u8>),
+    ) -> Result<Vec<Value>, Unanswered> {
         // All at once: whoever gives up on the way must not keep some of it.
-        self.make_room(u32::try_from(count).unwrap_or(u32::MAX), None).await.map_err(why)?;
+        self.make_room(u32::try_from(count).unwrap_or(u32::MAX), deadline).await?;
         let waiting: Vec<_> = {
             let mut desk = self.shared.desk();
-            desk.check().map_err(why)?;
-            let waiting = (0..count).map(|_| desk.expect(None, 1)).collect();
+            desk.check()?;
+            let waiting = (0..count).map(|_| desk.expect(deadline, 1)).collect();
             desk.send(&write);
             waiting
         };
         let mut answers = Vec::with_capacity(count);
         for answer in waiting {
-            answers.push(self.answered(answer).await.map_err(why)?);
+            answers.push(self.answered(answer).await?);
         }
         Ok(answers)
     }

@@ -217,6 +217,20 @@ async fn an_answer_that_is_late_closes_the_door_also_if_nobody_waits_for_it() {
     assert_eq!(unanswered(&wire), 0);
 }
 
+/// The story: questions that belong together had no deadline on the wire, so a silent one stayed in use.
+#[tokio::test(start_paused = true)]
+async fn questions_that_belong_together_may_be_late_as_well() {
+    let (wire, _server) = wire();
+    let both = |outbox: &mut Vec<u8>| {
+        ping(outbox);
+        ping(outbox);
+    };
+    let deadline = Instant::now() + Duration::from_secs(1);
+    let asked = wire.ask_together(Some(deadline), 2, both).await;
+    assert!(matches!(asked, Err(Unanswered::Late)));
+    assert!(!wire.is_open());
+}
+
 /// Those who could not even send are told as well.
 #[tokio::test(start_paused = true)]
 async fn who_waits_behind_a_stuck_server_is_told_in_time() {
