@@ -140,14 +140,10 @@ impl Breaker {
         }
     }
 
-    /// A watcher has looked. If all is well, the next call is the probe; if not, no user needs to be that
-    /// soon.
-    pub(super) fn watched(&mut self, well: bool, now: Instant) {
+    /// A watcher has looked, and all is well: the next call is the probe.
+    pub(super) fn is_well(&mut self, now: Instant) {
         if let Phase::Open { since, lasts, .. } = &mut self.phase {
-            *since = now;
-            if well {
-                *lasts = Duration::ZERO;
-            }
+            (*since, *lasts) = (now, Duration::ZERO);
         }
     }
 

@@ -65,7 +65,8 @@ impl Gate {
         self.begin(Caller::User, part)?.make(verb, ask()).await
     }
 
-    /// Asks for the health of all, from which something follows for each part.
+    /// Asks for the health of all. If all are well, so is each part. If not, nothing follows for a part:
+    /// whichever is away must not keep the others from being found.
     pub(crate) async fn watch<'a, T>(
         &'a self,
         part: usize,
@@ -73,8 +74,10 @@ impl Gate {
     ) -> Result<T, StoreError> {
         // Whoever is not let through has seen nothing.
         let health = self.begin(Caller::Watcher, part)?.make("health", ask()).await;
-        let now = Instant::now();
-        self.breakers.iter().for_each(|breaker| lock(breaker).watched(health.is_ok(), now));
+        if health.is_ok() {
+            let now = Instant::now();
+            self.breakers.iter().for_each(|breaker| lock(breaker).is_well(now));
+        }
         health
     }
 

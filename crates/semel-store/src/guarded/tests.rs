@@ -223,6 +223,31 @@ async fn a_part_that_is_away_does_not_take_the_others_along() {
     assert_eq!(guarded.state(), BreakerState::Closed);
 }
 
+/// The story: each look at the health of all put off the next probe of each part, so that one that was back
+/// was refused for as long as another was away.
+#[tokio::test(start_paused = true)]
+async fn a_part_that_is_back_is_found_while_another_is_away() {
+    let clock = clock();
+    let (back, away) = (Unruly::on(&clock), Unruly::on(&clock));
+    back.turns(Mood::Unavailable);
+    away.turns(Mood::Unavailable);
+    let guarded = Guarded::new(Halves(Arc::clone(&back), Arc::clone(&away)), opens_after(1));
+    let id = |number: u8| RecordId::from_bytes([number; 32]);
+    let open_for = Guard::default().open_for;
+    for _ in 0..3 {
+        assert!(guarded.inspect(id(2)).await.is_err());
+        advance(open_for * 16).await;
+    }
+    assert!(guarded.inspect(id(2)).await.is_err());
+    back.turns(Mood::Willing);
+    // Whoever watches looks all the time.
+    for _ in 0..16 {
+        advance(open_for).await;
+        assert!(guarded.health().await.is_err());
+    }
+    assert!(guarded.inspect(id(2)).await.is_ok());
+}
+
 /// All servers are frozen: who waited for one need not wait for five of each.
 #[tokio::test(start_paused = true)]
 async fn where_one_part_is_away_another_is_given_up_sooner() {

@@ -208,21 +208,20 @@ fn if_the_store_is_suspected_one_who_waited_is_enough() {
 }
 
 #[test]
-fn what_a_watcher_sees_of_the_whole_counts_here_too() {
+fn if_all_is_well_the_next_call_is_the_probe() {
     let (mut breaker, start) = breaker();
-    breaker.watched(true, start);
+    breaker.is_well(start);
     for _ in 0..3 {
         let ticket = breaker.admit(Caller::User, start).unwrap();
         breaker.failed(&ticket, start, false, cause);
     }
     let later = start + OPEN_FOR / 2;
-    breaker.watched(false, later);
-    assert!(breaker.admit(Caller::User, start + OPEN_FOR).is_err());
-    breaker.watched(true, later);
+    assert!(breaker.admit(Caller::User, later).is_err());
+    breaker.is_well(later);
     let probe = breaker.admit(Caller::User, later).unwrap();
     assert_eq!(breaker.state(), HalfOpen);
     // That is no second probe.
-    breaker.watched(true, later);
+    breaker.is_well(later);
     assert!(breaker.admit(Caller::User, later).is_err());
     breaker.answered(&probe);
     assert_eq!(breaker.state(), Closed);
