@@ -184,7 +184,7 @@ impl Run {
              `wrk -t1` sends 200 bytes of JSON and gets 300.\n{}\n## Goals\n{}\n## Where Semel loses\n{}",
             table::write(&rows),
             goals::write_goals(&goals),
-            goals::write_losses(&rows)
+            goals::write_losses(&rows) + &goals::write_delays(&rows)
         ))
     }
 

@@ -117,7 +117,7 @@ const NOTES: &str = "
 - `axum-idempotent` keeps its records in memory here: its Redis store asks for Redis 7.4 or later. Its manual calls it a
   safety net for retries and not a guarantee, also when requests come at once.
 - The Express middleware over `@node-idempotency/core` is ours (`bench/peers/node/node-idempotency.js`), as the one of
-  its authors is not in the registry. What it keeps of bodies and headers is its doing, not the core's.
+  its authors could not be had from the registry (2026-11). What it keeps of bodies and headers is its doing, not the core's.
 - Semel replays `Set-Cookie` only if `replay_cookies = true`. After a crash it executes again once the lease is over
   (30 s by default); with `on_abandoned = \"hold\"`, as in the preset `payments`, it does not.
 ";

@@ -1,7 +1,7 @@
 'use strict';
 
-// An Express middleware over @node-idempotency/core: the package of that name for Express is not in
-// the registry. It keeps what the core lets it keep: status, headers and body, bytes included.
+// An Express middleware over @node-idempotency/core: the package of that name for Express could
+// not be had from the registry (2026-11). It keeps what the core lets it keep: status, headers and body, bytes included.
 
 const { IdempotencyErrorCodes } = require('@node-idempotency/core');
 

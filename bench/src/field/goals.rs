@@ -2,10 +2,10 @@
 
 use std::fmt::Write as _;
 
-use super::roster::{GATEWAY_EMBEDDED, GATEWAY_REDIS};
+use super::roster::{GATEWAY_EMBEDDED, GATEWAY_POSTGRES, GATEWAY_REDIS};
 use super::rounds::{CONNECTIONS, LOADS, Row, load_name};
 use super::table::{find, thousands};
-use crate::figures::Line;
+use crate::figures::{Line, millis};
 use crate::http::load::Load;
 
 /// How many times the rate of the best middleware on Node.js or Python is asked of a gateway.
@@ -15,7 +15,7 @@ pub(crate) fn goals(rows: &[Row]) -> Vec<Line> {
     let mut lines = Vec::new();
     for (load, asked) in ASKED {
         for connections in CONNECTIONS {
-            for gateway in [GATEWAY_REDIS, GATEWAY_EMBEDDED] {
+            for gateway in [GATEWAY_REDIS, GATEWAY_EMBEDDED, GATEWAY_POSTGRES] {
                 lines.extend(goal(rows, gateway, load, connections, asked));
             }
         }
@@ -55,8 +55,7 @@ pub(crate) fn write_goals(lines: &[Line]) -> String {
 
 /// Every row in which somebody is faster than one of Semel's subjects that it is held against.
 pub(crate) fn write_losses(rows: &[Row]) -> String {
-    let ordered = LOADS.iter().flat_map(|load| rows.iter().filter(move |row| row.load == *load));
-    let found: String = ordered.filter_map(|row| loss(rows, row)).collect();
+    let found: String = by_load(rows).filter_map(|row| loss(rows, row)).collect();
     if found.is_empty() {
         return "\nIn no row was another subject faster than one of Semel's.\n".to_owned();
     }
@@ -67,6 +66,43 @@ pub(crate) fn write_losses(rows: &[Row]) -> String {
          process more than an app with a middleware.\n\n\
          | load | connections | faster | requests/s | Semel's, and its part |\n|---|---|---|---|---|\n{found}"
     )
+}
+
+/// Every row in which somebody who protects as well has a lower p99.
+pub(crate) fn write_delays(rows: &[Row]) -> String {
+    let protecting = by_load(rows).filter(|row| row.entry.protects());
+    let found: String = protecting.filter_map(|row| delay(rows, row)).collect();
+    if found.is_empty() {
+        return "\nIn no row had another middleware a lower p99 than one of Semel's subjects.\n"
+            .to_owned();
+    }
+    format!(
+        "\nEvery row in which another middleware had a lower p99 than one of Semel's subjects.\n\n\
+         | load | connections | lower | p99 | Semel's |\n|---|---|---|---|---|\n{found}"
+    )
+}
+
+fn by_load(rows: &[Row]) -> impl Iterator<Item = &Row> {
+    LOADS.iter().flat_map(|load| rows.iter().filter(move |row| row.load == *load))
+}
+
+fn delay(rows: &[Row], row: &Row) -> Option<String> {
+    let p99 = row.p99()?;
+    let later = row.entry.semel.iter().filter_map(|name| {
+        let own = find(rows, name, row.load, row.connections)?.p99()?;
+        (own > p99).then(|| format!("{name}: {}", millis(own)))
+    });
+    let later: Vec<String> = later.collect();
+    (!later.is_empty()).then(|| {
+        format!(
+            "| {} | {} | {} | {} | {} |\n",
+            load_name(row.load),
+            row.connections,
+            row.entry.name,
+            millis(p99),
+            later.join("; ")
+        )
+    })
 }
 
 fn loss(rows: &[Row], row: &Row) -> Option<String> {
@@ -118,5 +154,19 @@ mod tests {
         assert!(text.contains("Redis | 20,000 | Semel gateway, Redis: 0.50 |"), "{text}");
         assert!(!text.contains("Semel layer"), "the layer was faster: {text}");
         assert!(write_losses(&rows[..2]).contains("no row"));
+    }
+
+    #[test]
+    fn a_higher_p99_is_said_too() {
+        let mut rows = [
+            row("nginx", Load::First, 30_000.0),
+            row(GATEWAY_REDIS, Load::First, 10_000.0),
+            row("express-idempotency", Load::First, 2_000.0),
+        ];
+        assert!(write_delays(&rows).contains("no row"));
+        rows[1].samples[0].p99 *= 2;
+        let text = write_delays(&rows);
+        assert!(text.contains("Redis | 3.00ms | Semel gateway, Redis: 6.00ms |"), "{text}");
+        assert!(!text.contains("nginx"), "it keeps no records: {text}");
     }
 }

@@ -19,7 +19,7 @@ pub(crate) fn describe(tools: &Tools, command: &str) -> String {
     format!(
         "- Machine: {cores} cores ({}), {:.0} GiB of memory, Linux {}; load average before the run: {}.\n\
          - Versions: {}, {}, PostgreSQL {}, {}. Those of the peers are pinned in `bench/peers`.\n\
-         - Taken on {today} with `{command}`.\n",
+         - Taken on {today} from {} with `{command}`.\n",
         processor_name(&processor),
         memory_gib(&memory),
         kernel.trim(),
@@ -28,7 +28,21 @@ pub(crate) fn describe(tools: &Tools, command: &str) -> String {
         short_redis(&redis),
         first_number(&postgres),
         subjects::versions(),
+        sources(),
     )
+}
+
+/// The commit that is checked out, and whether the programs may differ from it.
+fn sources() -> String {
+    let git = |arguments: &[&str]| {
+        said(Command::new("git").current_dir(env!("CARGO_MANIFEST_DIR")).args(arguments))
+    };
+    let commit = git(&["rev-parse", "--short", "HEAD"]);
+    match git(&["status", "--porcelain", "--", ".", "../crates", "../Cargo.lock"]).as_str() {
+        // Its first line, if there is one.
+        "" | "?" => format!("commit {commit}"),
+        _ => format!("commit {commit}, with changes"),
+    }
 }
 
 /// The command as it was typed, without where programs and files are.

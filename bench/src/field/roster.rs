@@ -43,7 +43,7 @@ pub(crate) enum Store {
 pub(crate) const UPSTREAM: &str = "upstream alone (hyper, one thread)";
 pub(crate) const GATEWAY_EMBEDDED: &str = "Semel gateway, embedded store";
 pub(crate) const GATEWAY_REDIS: &str = "Semel gateway, Redis";
-const GATEWAY_POSTGRES: &str = "Semel gateway, PostgreSQL";
+pub(crate) const GATEWAY_POSTGRES: &str = "Semel gateway, PostgreSQL";
 const AXUM: &str = "axum alone";
 const LAYER: &str = "axum + Semel layer, Redis";
 const EXPRESS: &str = "Express alone";

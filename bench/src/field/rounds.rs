@@ -57,6 +57,10 @@ impl Row {
     pub(crate) fn rate(&self) -> Option<f64> {
         self.rates().map(|(median, _, _)| median)
     }
+
+    pub(crate) fn p99(&self) -> Option<Duration> {
+        Sample::median(&self.samples).map(|sample| sample.p99)
+    }
 }
 
 /// Seconds that all rounds take, about.
