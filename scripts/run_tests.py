@@ -5,7 +5,8 @@
 
 Most tests wait: for servers that start, for leases that run out. cargo runs one test program after
 the other, so that the machine idles; here they share it. A program's output is shown when it fails,
-and with --show NAME. Documentation tests are cargo's own business.
+and with --show NAME; lines that say NOT RUN are always shown. Documentation tests are cargo's own
+business.
 """
 
 import argparse
@@ -76,11 +77,9 @@ def again(programs, wish):
 
 
 def run(program, options):
-    command = [program.path] + program.arguments
+    command = [program.path, "--show-output"] + program.arguments
     if options.threads:
         command += [f"--test-threads={options.threads}"]
-    if options.show in program.name.split(" "):
-        command += ["--show-output"]
     settings = {"CARGO_MANIFEST_DIR": program.directory, **program.settings}
     began = time.monotonic()
     try:
@@ -103,8 +102,13 @@ def run(program, options):
 
 
 def counts(said):
-    found = re.search(r"test result: \w+\. (\d+) passed; (\d+) failed; (\d+) ignored", said)
-    return tuple(map(int, found.groups())) if found else (0, 0, 0)
+    found = re.findall(r"^test result: \w+\. (\d+) passed; (\d+) failed; (\d+) ignored", said, re.M)
+    return tuple(map(int, found[-1])) if found else (0, 0, 0)
+
+
+def shown(said, is_whole):
+    """All of it, or what must be known of tests that passed."""
+    return said if is_whole else "\n".join(re.findall(r"^NOT RUN.*$", said, re.M))
 
 
 def main():
@@ -127,8 +131,9 @@ def main():
         with lock:
             if code != 0:
                 failed.append(program.label)
-            if code != 0 or options.show in program.name.split(" "):
-                print(said)
+            text = shown(said, code != 0 or options.show in program.name.split(" "))
+            if text:
+                print(text)
             for index, count in enumerate(passed):
                 totals[index] += count
             mark = "ok    " if code == 0 else "FAILED"

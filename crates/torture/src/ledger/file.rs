@@ -80,6 +80,14 @@ impl Ledger {
         Ok(next)
     }
 
+    /// Are the sums below the rows theirs?
+    #[cfg(test)]
+    pub(super) fn is_summed_up(&self) -> anyhow::Result<bool> {
+        let text = read(&self.file)?;
+        let sums = sum::of_rows(&Parts::of(&text, &self.file)?.rows)?;
+        Ok(text.contains(&format!("\n\n{sums}\n")))
+    }
+
     /// Writes the row of this deep run, in place of the one that it had before, and sums all rows up below.
     pub fn write(&mut self, totals: &Totals) -> anyhow::Result<()> {
         let text = read(&self.file)?;

@@ -62,13 +62,18 @@ fn a_row_grows_with_its_deep_run_and_stays_when_that_is_over() {
     assert_eq!(rows[4], "- Faults: gateway-kill 6.");
     assert_eq!(rows[5], "- Tried without an excuse: I1 one-lease 27.");
     assert_eq!(rows[6..], ["", "More."]);
+    assert!(open(&file).expect("a ledger").is_summed_up().expect("sums"));
+    let text = std::fs::read_to_string(file.path()).expect("read");
+    std::fs::write(file.path(), text.replace(&format!("{}\n", rows[1]), "")).expect("written");
+    assert!(!open(&file).expect("a ledger").is_summed_up().expect("sums"), "a row was removed");
 }
 
 #[test]
 fn the_ledger_of_this_project_is_one() {
     let file = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("../../docs/proof.md");
     let terms = Terms { stores: StoreKind::ALL.to_vec(), seconds: 100 };
-    Ledger::of_commit(&file, terms, "c0ffee".to_owned()).expect("a ledger");
+    let ledger = Ledger::of_commit(&file, terms, "c0ffee".to_owned()).expect("a ledger");
+    assert!(ledger.is_summed_up().expect("sums"), "a row was changed or removed by hand");
 }
 
 #[test]
