@@ -29,13 +29,15 @@ pub enum Bug {
     ExecutionDiesWithClient,
     /// Who finds no record executes at once, and claims afterwards (engine).
     ExecutesBeforeClaim,
+    /// An outcome that could not be settled at once never is (engine).
+    GivesUpSettling,
 }
 
 // === impl Bug ===
 
 impl Bug {
     /// All of them.
-    pub const ALL: [Self; 14] = [
+    pub const ALL: [Self; 15] = [
         Self::NoFenceCheck,
         Self::RenewAfterExpiry,
         Self::AnswerBeforeSettle,
@@ -50,6 +52,7 @@ impl Bug {
         Self::WaiterDeletesTheClaim,
         Self::ExecutionDiesWithClient,
         Self::ExecutesBeforeClaim,
+        Self::GivesUpSettling,
     ];
 
     /// Its name.
@@ -70,6 +73,7 @@ impl Bug {
             Self::WaiterDeletesTheClaim => "waiter-deletes-the-claim",
             Self::ExecutionDiesWithClient => "execution-dies-with-client",
             Self::ExecutesBeforeClaim => "executes-before-claim",
+            Self::GivesUpSettling => "gives-up-settling",
         }
     }
 

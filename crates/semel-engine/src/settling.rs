@@ -78,6 +78,9 @@ pub(crate) async fn land(
         Ok(landed) => return landed,
         Err(error) => not_yet_written(tenure, 1, &error),
     }
+    if planted(Bug::GivesUpSettling) {
+        return Landed::GivenUp;
+    }
     // Boxed, being rare and large: see `Errand`.
     Box::pin(land_at_last(tenure, write, on_delay, began)).await
 }

@@ -25,7 +25,7 @@ pub use rule::Rule;
 use crate::history::{Event, Head, Line, Purpose, Route, Tier};
 use answers::Refusal;
 use faults::Faults;
-use record::{Ended, Execution, Record};
+use record::{Ended, Execution, Moment, Record};
 
 /// How much later than a fault its effects may show, in microseconds. That they show before its end needs
 /// no slack: what overlaps with a fault is disturbed.
@@ -47,6 +47,7 @@ pub(crate) struct Checker {
     /// Requests that were answered, or given up.
     closed: Vec<Closed>,
     suspicions: Vec<Suspicion>,
+    accusations: Vec<Accusation>,
     report: Report,
 }
 
@@ -62,11 +63,24 @@ struct Suspicion {
     what: String,
 }
 
+/// Something that must not be, unless a weak tier has lost a record. Judged in the end too: a promotion is
+/// noticed a little after what it led to.
+#[derive(Debug)]
+struct Accusation {
+    rule: Rule,
+    record: usize,
+    during: (u64, u64),
+    lines: Vec<u64>,
+    what: String,
+}
+
 /// Which faults excuse it.
 #[derive(Clone, Copy, Debug)]
 enum Excuse {
     /// Any that a client of the gateway notices.
     Any,
+    /// That the gateway was asked to end.
+    Term,
     /// Any that took so much of its time that less than this is left, in microseconds.
     Time(u64),
     /// One that keeps the gateway from its store.
@@ -92,6 +106,19 @@ struct Closed {
     gateway: usize,
     from: u64,
     until: u64,
+    heard: Heard,
+}
+
+/// What a client heard.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Heard {
+    Answer,
+    /// Nothing, for so many milliseconds, and then it left.
+    NothingFor(u64),
+    /// Nothing, as it left at once.
+    Left,
+    /// That the connection was of no use.
+    Broken,
 }
 
 /// Checks the history in a file.
@@ -131,6 +158,7 @@ impl Checker {
             open: HashMap::new(),
             closed: Vec::new(),
             suspicions: Vec::new(),
+            accusations: Vec::new(),
             report,
         }
     }
@@ -148,21 +176,22 @@ impl Checker {
                 ensure!(before.is_none(), "line {line} sends request {op} again");
             }
             Event::Ok { op, .. } => {
-                let open = self.answered(op, t, line)?;
+                let open = self.close(op, t, line, Heard::Answer)?;
                 self.told_outcome(line, t, open, event);
             }
             Event::Fail { op, status, code, retry_after } => {
-                let open = self.answered(op, t, line)?;
+                let open = self.close(op, t, line, Heard::Answer)?;
                 self.told_failure(line, t, open, &Refusal { status, code: &code, retry_after });
             }
             Event::Info { op, why } => {
-                let open = self.answered(op, t, line)?;
-                self.told_nothing(line, t, open, &why);
+                let heard = Heard::of(&why);
+                let open = self.close(op, t, line, heard)?;
+                self.told_nothing(line, t, open, heard, &why);
             }
             Event::Begin { nonce, gateway, scope, route, key, fence, variant } => {
                 let record = self.record(scope, route, key);
                 let execution =
-                    Execution { nonce, gateway, fence, variant, began: t, line, ended: None };
+                    Execution::begun(nonce, gateway, fence, variant, Moment { t, line });
                 self.begun(record, execution);
             }
             Event::End { nonce, status, digest } => {
@@ -188,12 +217,16 @@ impl Checker {
         found
     }
 
-    fn answered(&mut self, op: u64, t: u64, line: u64) -> anyhow::Result<Open> {
+    fn close(&mut self, op: u64, t: u64, line: u64, heard: Heard) -> anyhow::Result<Open> {
         let open = self.open.remove(&op);
         let open = open.with_context(|| format!("line {line} answers {op}, which nobody sent"))?;
         let Open { record, purpose, gateway, t: from, .. } = open;
-        self.closed.push(Closed { purpose, gateway, from, until: t });
-        self.records[record].heard(from, t, purpose);
+        self.closed.push(Closed { purpose, gateway, from, until: t, heard });
+        if heard == Heard::Answer {
+            self.records[record].heard(from, t, purpose);
+        } else {
+            self.records[record].left(gateway, from, t);
+        }
         Ok(open)
     }
 
@@ -227,16 +260,11 @@ impl Checker {
         &mut self,
         rule: Rule,
         record: usize,
-        (from, until): (u64, u64),
+        during: (u64, u64),
         lines: Vec<u64>,
         what: String,
     ) {
-        if rule.may_follow_a_loss() && self.may_be_lost(from, until) {
-            let loss = self.violation(rule, record, lines, what);
-            self.report.losses.push(loss);
-        } else {
-            self.convict(rule, record, lines, what);
-        }
+        self.accusations.push(Accusation { rule, record, during, lines, what });
     }
 
     /// Something that must not be, whatever was lost.
@@ -255,6 +283,19 @@ impl Checker {
     fn may_be_lost(&self, from: u64, until: u64) -> bool {
         self.head.tier == Tier::Weak
             && self.faults.promotion(from.saturating_sub(SLACK), until + SLACK).is_some()
+    }
+}
+
+// === impl Heard ===
+
+impl Heard {
+    /// As a client wrote down why it heard nothing.
+    fn of(why: &str) -> Self {
+        match why.strip_prefix("timeout ") {
+            Some(limit_ms) => Self::NothingFor(limit_ms.parse().unwrap_or(0)),
+            None if why == "hung-up" => Self::Left,
+            None => Self::Broken,
+        }
     }
 }
 

@@ -20,7 +20,7 @@ use tokio::net::TcpListener;
 use tokio::task::JoinHandle;
 
 use crate::dice::Dice;
-use crate::history::{History, Route};
+use crate::history::History;
 
 pub(crate) use compared::compare;
 pub(crate) use log::{EffectFile, EffectLog};
@@ -30,7 +30,6 @@ use served::Served;
 #[derive(Debug)]
 pub(crate) struct Effects {
     address: SocketAddr,
-    served: Arc<Served>,
     accepting: JoinHandle<()>,
 }
 
@@ -47,13 +46,8 @@ impl Effects {
         let listener = TcpListener::bind("127.0.0.1:0").await.context("the upstream's port")?;
         let address = listener.local_addr()?;
         let served = Arc::new(Served::new(seed, slow_percent, history, log));
-        let accepting = tokio::spawn(accept(listener, served.clone()));
-        Ok(Self { address, served, accepting })
-    }
-
-    /// Was it ever executed?
-    pub(crate) fn has_executed(&self, record: &(u8, Route, String)) -> bool {
-        self.served.has_executed(record)
+        let accepting = tokio::spawn(accept(listener, served));
+        Ok(Self { address, accepting })
     }
 
     /// Where a gateway finds it: its number is in the path, so that executions tell whose they are.

@@ -13,6 +13,7 @@ use crate::history::{Event, History};
 use crate::proxy::Proxy;
 use crate::stop;
 
+use gateway::Crash;
 pub(crate) use gateway::Gateway;
 pub(crate) use setup::Setup;
 
@@ -20,6 +21,8 @@ pub(crate) use setup::Setup;
 pub(crate) const LEASE: Duration = Duration::from_secs(2);
 /// How long a gateway may take to be there again, its store's faults included.
 const START_LIMIT: Duration = Duration::from_mins(2);
+/// How long one that runs may take to be ready when nothing is broken any more.
+const READY_LIMIT: Duration = Duration::from_secs(20);
 const BETWEEN_STARTS: Duration = Duration::from_millis(100);
 /// How long a gateway may take to end when it is asked to. It lets executions end first.
 const TERM_LIMIT: Duration = Duration::from_secs(40);
@@ -64,7 +67,7 @@ impl Fleet {
         for number in 0..fleet.len() {
             // Nothing is broken yet: what does not start now never will.
             fleet.launch(number, &mut fleet.gateway(number), Duration::ZERO)?;
-            fleet.wait_until_ready(number)?;
+            fleet.wait_until_ready(number, START_LIMIT)?;
         }
         Ok(fleet)
     }
@@ -79,17 +82,20 @@ impl Fleet {
     }
 
     /// `kill -9`.
-    pub(crate) fn kill(&self, number: usize) {
+    pub(crate) fn kill(&self, number: usize) -> anyhow::Result<()> {
         let mut gateway = self.gateway(number);
+        self.check_alive(number, gateway.as_mut())?;
         self.places[number].front.lead_to(None);
         // Its counters go with it.
         self.note_refused(number, gateway.as_ref());
         *gateway = None;
+        Ok(())
     }
 
     /// SIGTERM, and waits for its end. Fails if it does not end by itself, or badly.
     pub(crate) fn terminate(&self, number: usize) -> anyhow::Result<()> {
         let mut gateway = self.gateway(number);
+        self.check_alive(number, gateway.as_mut())?;
         self.note_refused(number, gateway.as_ref());
         let Some(running) = gateway.take() else { return Ok(()) };
         let ended = running.terminate(TERM_LIMIT);
@@ -103,16 +109,18 @@ impl Fleet {
     }
 
     pub(crate) fn pause(&self, number: usize) -> anyhow::Result<()> {
-        self.gateway(number).as_ref().map_or(Ok(()), Gateway::pause)
+        let mut gateway = self.gateway(number);
+        self.check_alive(number, gateway.as_mut())?;
+        gateway.as_ref().map_or(Ok(()), Gateway::pause)
     }
 
     pub(crate) fn resume(&self, number: usize) -> anyhow::Result<()> {
         self.gateway(number).as_ref().map_or(Ok(()), Gateway::resume)
     }
 
-    /// Starts those that have ended by themselves, and waits until all are ready.
+    /// When all faults are over: waits until all are ready, which takes a moment.
     pub(crate) fn wait_until_all_ready(&self) -> anyhow::Result<()> {
-        (0..self.len()).try_for_each(|number| self.wait_until_ready(number))
+        (0..self.len()).try_for_each(|number| self.wait_until_ready(number, READY_LIMIT))
     }
 
     /// Writes down what all gateways have counted.
@@ -125,11 +133,17 @@ impl Fleet {
     /// Has a gateway ended that nobody ended? Then how, and what it said.
     pub(crate) fn find_dead(&self) -> Option<String> {
         (0..self.len()).find_map(|number| {
-            let mut gateway = self.gateway(number);
-            let status = gateway.as_mut()?.has_ended()?;
-            let said = gateway::last_lines(&self.places[number].log);
-            Some(format!("gateway {number} ended by itself ({status}) and said:\n{said}"))
+            // One that is being started or ended is looked at by who does it.
+            let mut gateway = self.places[number].gateway.try_lock().ok()?;
+            self.check_alive(number, gateway.as_mut()).err().map(|dead| dead.to_string())
         })
+    }
+
+    /// Nobody may end, or freeze, what has ended by itself: it would look as if it had been ended.
+    fn check_alive(&self, number: usize, gateway: Option<&mut Gateway>) -> anyhow::Result<()> {
+        let Some(status) = gateway.and_then(Gateway::has_ended) else { return Ok(()) };
+        let said = gateway::last_lines(&self.places[number].log);
+        anyhow::bail!("gateway {number} ended by itself ({status}) and said:\n{said}")
     }
 
     fn launch(
@@ -150,18 +164,21 @@ impl Fleet {
                     return Ok(());
                 }
                 // Its store may be away.
-                Err(_) if !clock.is_over(began, limit) => stop::sleep(BETWEEN_STARTS),
+                Err(error) if !error.is::<Crash>() && !clock.is_over(began, limit) => {
+                    stop::sleep(BETWEEN_STARTS);
+                }
                 Err(error) => return Err(error.context(format!("gateway {number}"))),
             }
         }
     }
 
-    fn wait_until_ready(&self, number: usize) -> anyhow::Result<()> {
+    fn wait_until_ready(&self, number: usize, limit: Duration) -> anyhow::Result<()> {
         let clock = self.history.clock();
         let began = clock.elapsed();
         while !self.gateway(number).as_ref().is_some_and(Gateway::is_ready) {
             stop::check()?;
-            anyhow::ensure!(!clock.is_over(began, START_LIMIT), "gateway {number} is not ready");
+            let is_late = clock.is_over(began, limit);
+            anyhow::ensure!(!is_late, "gateway {number} is not ready after {limit:?}");
             std::thread::sleep(BETWEEN_STARTS);
         }
         Ok(())

@@ -141,7 +141,7 @@ fn happen(
     with_watch(&fleet, &stores, history, || {
         let touched = suffer(plan, runtime, &world, &nemesis, &schedule)?;
         fleet.wait_until_all_ready()?;
-        recover(plan, runtime, &world, &effects, touched)?;
+        recover(plan, runtime, &world, touched)?;
         fleet.note_all_refused();
         world.history.note(Event::Phase { name: "over".to_owned() });
         Ok(())
@@ -171,14 +171,13 @@ fn recover(
     plan: &Plan,
     runtime: &Runtime,
     world: &Arc<World>,
-    effects: &Effects,
     touched: Vec<Target>,
 ) -> anyhow::Result<()> {
     let began = world.history.clock().elapsed();
     world.history.note(Event::Phase { name: "reads".to_owned() });
-    let mut unknown = runtime.block_on(read_all(world, touched, plan.clients))?;
-    unknown.retain(|target| !effects.has_executed(&target.record()));
-    // A gateway that was granted a lease unheard hands it back in the end, unless it has died before.
+    let unknown = runtime.block_on(read_all(world, touched, plan.clients))?;
+    // A gateway that was granted a lease unheard hands it back in the end, and one that could not settle
+    // does so in the end, unless it has died before.
     if !unknown.is_empty() {
         stop::sleep((began + DOUBT).saturating_sub(world.history.clock().elapsed()));
         runtime.block_on(read_all(world, unknown, plan.clients))?;

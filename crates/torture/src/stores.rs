@@ -197,6 +197,15 @@ impl Stores {
         &self.links
     }
 
+    /// The way that a fault is on. In a cluster it is the one to the master of a pair, whichever that is by
+    /// now: nobody goes to a replica.
+    pub(crate) fn link(&self, number: usize) -> &Link {
+        match &self.servers {
+            Servers::Cluster(cluster) => &self.links[cluster.master(number)],
+            _ => &self.links[number],
+        }
+    }
+
     /// What cannot be done here, and why.
     pub(crate) fn missing(&self) -> Option<(Kind, &str)> {
         match &self.servers {

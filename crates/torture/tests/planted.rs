@@ -107,6 +107,7 @@ hunts! {
     waiter_deletes_the_claim: WaiterDeletesTheClaim on Redis for 4 s [] 5 % breaks OneLease;
     execution_dies_with_client: ExecutionDiesWithClient on Embedded for 4 s [] 30 % breaks Detached;
     executes_before_claim: ExecutesBeforeClaim on Redis for 5 s [StoreKill] 5 % breaks ClaimFirst;
+    gives_up_settling: GivesUpSettling on Redis for 5 s [StoreKill] 30 % breaks SettlingGivenUp;
 }
 
 /// The same program with no mistake named is as good as any other.

@@ -35,6 +35,9 @@ fn survives(store: StoreKind, seed: u64) {
         let is_missing = missing.is_some_and(|(missing, _)| *missing == kind);
         assert!(is_missing || report.faults.contains_key(kind.as_str()), "no {kind}: {report}");
     }
+    // A master that is killed is back soon, but not before its replica has its place.
+    let has_failovers = store == StoreKind::RedisCluster;
+    assert!(!has_failovers || report.faults.contains_key("promoted"), "no promotion: {report}");
     // Which of both happens to an abandoned lease is its route's policy.
     let abandoned = report.takeovers + report.unknown;
     assert!(abandoned > 0, "no lease was abandoned: the faults did not bite: {report}");

@@ -1,11 +1,11 @@
 //! What clients were told, line by line.
 
-use super::record::{Execution, Known, Moment};
-use super::{Checker, Excuse, Open, Rule, Suspicion};
+use super::record::{Ended, Execution, Known, Moment};
+use super::{Checker, Excuse, Heard, Open, Rule, Suspicion};
 use crate::history::{Event, Purpose, Route};
 
 /// A client that waits so long for an answer should have had one.
-const PATIENCE_MS: u64 = 10_000;
+pub(super) const PATIENCE_MS: u64 = 10_000;
 
 /// A refusal as it was told.
 pub(super) struct Refusal<'a> {
@@ -14,17 +14,19 @@ pub(super) struct Refusal<'a> {
     pub(super) retry_after: bool,
 }
 
+const UPSTREAM_UNREACHABLE: &str = "upstream_unreachable";
 const STORE_UNAVAILABLE: &str = "idempotency_store_unavailable";
 
 /// What must have happened where a client meets this refusal; `None` if nothing would explain it.
 fn cause_of(code: &str) -> Option<Excuse> {
     match code {
         STORE_UNAVAILABLE => Some(Excuse::StoreAway),
-        "shutting_down" | "execution_interrupted" | "too_busy" | "upstream_timeout" => {
-            Some(Excuse::Any)
-        }
+        "execution_interrupted" => Some(Excuse::Term),
+        "shutting_down" | "too_busy" | "upstream_timeout" => Some(Excuse::Any),
         // A request that comes too slowly, or not to its end.
         "request_timeout" | "request_body_broken" => Some(Excuse::Any),
+        // The upstream is always there.
+        UPSTREAM_UNREACHABLE => Some(Excuse::Any),
         _ => None,
     }
 }
@@ -62,6 +64,9 @@ impl Checker {
         if !self.is_what_was_said(open, &nonce, &said, &lines) {
             return;
         }
+        if !replayed {
+            self.told_first_hand(line, open, &nonce);
+        }
         if stored == "yes" {
             self.told_recorded(line, t, open, Known { nonce, digest, at: Moment { t, line } });
         } else {
@@ -86,6 +91,16 @@ impl Checker {
         let lines = [lines, &[*line]].concat();
         self.convict(Rule::OneAnswer, open.record, lines, what);
         false
+    }
+
+    /// Only who had it executed is told so, and that is one.
+    fn told_first_hand(&mut self, line: u64, open: Open, nonce: &str) {
+        let executions = &mut self.records[open.record].executions;
+        let Some(execution) = executions.iter_mut().find(|one| one.nonce == nonce) else { return };
+        if let Some(before) = execution.told_first_hand.replace(line) {
+            let what = format!("{nonce} was told again, and not as a replay");
+            self.convict(Rule::OneAnswer, open.record, vec![before, open.line, line], what);
+        }
     }
 
     fn told_recorded(&mut self, line: u64, t: u64, open: Open, known: Known) {
@@ -141,9 +156,8 @@ impl Checker {
             (Purpose::Mismatch, "outcome_unknown" | "request_in_progress" | "upstream") => {
                 Rule::MismatchInert
             }
-            // The upstream closes connections on purpose.
-            (Purpose::Probe, "idempotency_key_missing" | "idempotency_key_invalid")
-            | (_, "upstream_unreachable") => return,
+            (Purpose::Probe, "idempotency_key_missing" | "idempotency_key_invalid") => return,
+            (_, UPSTREAM_UNREACHABLE) if self.has_closed(open, t) => return,
             (_, code) if cause_of(code).is_some() => return self.refused(line, t, open, refusal),
             (Purpose::Probe | Purpose::Mismatch, _) => Rule::Bounded,
             (_, "idempotency_payload_mismatch") => Rule::MismatchInert,
@@ -157,6 +171,14 @@ impl Checker {
         let what = format!("{status} {code} for a request of this kind ({:?})", open.purpose);
         let from = self.records[open.record].first_invoke.unwrap_or(open.t);
         self.accuse(rule, open.record, (from, t), vec![open.line, line], what);
+    }
+
+    /// Did the upstream close the connection, as it does on purpose, when this request was executed?
+    fn has_closed(&self, open: Open, t: u64) -> bool {
+        self.records[open.record].executions.iter().any(|execution| {
+            let closed = |ended: &Ended| ended.status == 0 && (open.t..=t).contains(&ended.t);
+            execution.gateway == open.gateway && execution.ended.as_ref().is_some_and(closed)
+        })
     }
 
     /// A refusal that a client may meet while things break, and only then.
@@ -191,16 +213,15 @@ impl Checker {
         }
     }
 
-    pub(super) fn told_nothing(&mut self, line: u64, t: u64, open: Open, why: &str) {
+    pub(super) fn told_nothing(&mut self, line: u64, t: u64, open: Open, heard: Heard, why: &str) {
         self.report.unheard += 1;
         let gateway = open.gateway;
-        let waited_ms = why.strip_prefix("timeout ").map(|limit| limit.parse().unwrap_or(0));
-        let (rule, excuse, what) = match waited_ms {
-            Some(waited) if waited >= PATIENCE_MS => {
+        let (rule, excuse, what) = match heard {
+            Heard::NothingFor(waited) if waited >= PATIENCE_MS => {
                 let what = format!("no answer of gateway {gateway} within {waited} ms");
                 (Rule::Bounded, Excuse::Time(PATIENCE_MS * 1_000), what)
             }
-            None if open.purpose == Purpose::AfterProbe => {
+            Heard::Broken if open.purpose == Purpose::AfterProbe => {
                 let what = format!("gateway {gateway} left a connection open that was of no use");
                 (Rule::DrainedBody, Excuse::Any, format!("{what} ({why})"))
             }

@@ -118,10 +118,23 @@ impl Faults {
         gap_max(&merged(spans.collect()), from, until)
     }
 
-    /// When in this time a gateway first ended, and with it all that it knew.
+    /// When in this time any gateway first ended, and with it all that it knew.
     pub(super) fn first_end(&self, from: u64, until: u64) -> Option<u64> {
-        let ends = |fault: &&Happened| matches!(&*fault.kind, "gateway-kill" | "gateway-term");
-        self.touching(None, from, until).filter(ends).map(|fault| fault.began.max(from)).min()
+        let ends = |fault: &&Happened| fault.ends_gateways();
+        // Second by second, so that not all of a long time is looked at to find the first.
+        let first = self.touching(None, from, until).find(ends)?.began.max(from);
+        let until_then = self.touching(None, from, first).filter(ends);
+        until_then.map(|fault| fault.began.max(from)).min()
+    }
+
+    /// Has this one ended in this time?
+    pub(super) fn has_ended(&self, gateway: usize, from: u64, until: u64) -> bool {
+        self.touching(Some(gateway), from, until).any(Happened::ends_gateways)
+    }
+
+    /// Was this one asked to end in this time?
+    pub(super) fn is_termed(&self, gateway: usize, from: u64, until: u64) -> bool {
+        self.touching(Some(gateway), from, until).any(|fault| fault.kind == "gateway-term")
     }
 
     /// The promotion of a replica that may lack records: one that nobody had asked to take over.
@@ -178,6 +191,10 @@ impl Faults {
 impl Happened {
     fn span(&self) -> (u64, u64) {
         (self.began, self.ended)
+    }
+
+    fn ends_gateways(&self) -> bool {
+        matches!(&*self.kind, "gateway-kill" | "gateway-term")
     }
 
     /// Whether stalls do depends on how long they are.

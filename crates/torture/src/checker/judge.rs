@@ -1,7 +1,7 @@
 //! When the whole history is known: may each record have been executed as it was?
 
 use super::record::Execution;
-use super::{AFTERMATH, Checker, Excuse, Report, Rule, SLACK, Suspicion};
+use super::{AFTERMATH, Accusation, Checker, Excuse, Report, Rule, SLACK, Suspicion};
 use crate::clients::DOUBT;
 use crate::history::Route;
 use crate::stores::CLOCK_BACK_MAX;
@@ -24,6 +24,7 @@ impl Checker {
             self.judge_recorded(record);
             self.judge_last_words(record);
         }
+        self.judge_accusations();
         self.count_trials();
         self.report.keys = self.records.len() as u64;
         let unknown = self.records.iter().filter(|record| record.unknown.is_some());
@@ -40,11 +41,24 @@ impl Checker {
         }
     }
 
+    fn judge_accusations(&mut self) {
+        for accusation in std::mem::take(&mut self.accusations) {
+            let Accusation { rule, record, during: (from, until), lines, what } = accusation;
+            if rule.may_follow_a_loss() && self.may_be_lost(from, until) {
+                let loss = self.violation(rule, record, lines, what);
+                self.report.losses.push(loss);
+            } else {
+                self.convict(rule, record, lines, what);
+            }
+        }
+    }
+
     fn is_excused(&self, suspicion: &Suspicion) -> bool {
         let Suspicion { gateway, during: (from, until), excuse, .. } = *suspicion;
         let before = |slack| from.saturating_sub(slack);
         match excuse {
             Excuse::Any => self.faults.any(gateway, before(SLACK), until).is_some(),
+            Excuse::Term => self.faults.is_termed(gateway, before(SLACK), until),
             Excuse::Time(least) => {
                 until - from - self.faults.disturbed(gateway, from, until) < least
             }
@@ -213,12 +227,27 @@ impl Checker {
         let was_cut = latest.ended.as_ref().is_some_and(|ended| ended.status == 0);
         let (began, end) =
             (latest.began.saturating_sub(SLACK), latest.end().saturating_add(SETTLE));
+        lines.push(latest.line);
+        lines.extend(latest.ended.as_ref().map(|ended| ended.line));
         if !was_cut && self.faults.lease_loss(latest.gateway, began, end).is_none() {
-            lines.push(latest.line);
-            lines.extend(latest.ended.as_ref().map(|ended| ended.line));
             let what = format!("{} was not disturbed, and its outcome is unknown", latest.nonce);
             self.accuse(Rule::Detached, record, (from, until), lines, what);
+        } else if self.had_time_to_settle(record, &latest) {
+            let what =
+                format!("gateway {} lives, and never settled {}", latest.gateway, latest.nonce);
+            self.accuse(Rule::SettlingGivenUp, record, (from, until), lines, what);
         }
+    }
+
+    /// Has an execution an outcome, and did its gateway live until the key was last found held, with its
+    /// store there for as long as settling may take? Under `hold` nobody takes the lease meanwhile.
+    pub(super) fn had_time_to_settle(&self, record: usize, execution: &Execution) -> bool {
+        let last_read = self.records[record].last_read.map_or(0, |read| read.t);
+        let from = execution.began.saturating_sub(SLACK);
+        execution.has_outcome()
+            && self.records[record].route == Route::Hold
+            && !self.faults.has_ended(execution.gateway, from, last_read)
+            && self.faults.longest_quiet(execution.end(), last_read) >= doubt()
     }
 
     /// Held, and never executed: somebody was granted a lease and has not heard of it. If it is alive, it
@@ -243,7 +272,11 @@ impl Checker {
         }
         let end = self.faults.first_end(first, latest).unwrap_or(latest);
         let ran_out_since = first.saturating_sub(self.head.lease_ms * 1_000);
-        let doubt = u64::try_from(DOUBT.as_micros()).unwrap_or(u64::MAX);
-        self.faults.longest_quiet(ran_out_since, end) >= doubt
+        self.faults.longest_quiet(ran_out_since, end) >= doubt()
     }
+}
+
+/// How long a gateway may take to find out what became of a lease, or to settle, when its store is there.
+fn doubt() -> u64 {
+    u64::try_from(DOUBT.as_micros()).unwrap_or(u64::MAX)
 }

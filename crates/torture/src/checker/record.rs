@@ -25,6 +25,8 @@ pub(super) struct Record {
     /// The last word of each gateway that gave one.
     pub(super) last_words: Vec<(usize, Moment)>,
     pub(super) told: Told,
+    /// Requests that heard nothing: at which gateway, since when and until when.
+    left: Vec<(usize, u64, u64)>,
 }
 
 /// How often something was told that a rule is about.
@@ -48,6 +50,8 @@ pub(super) struct Execution {
     pub(super) began: u64,
     pub(super) line: u64,
     pub(super) ended: Option<Ended>,
+    /// Where its outcome was told first-hand, and not as a replay.
+    pub(super) told_first_hand: Option<u64>,
 }
 
 #[derive(Clone, Debug)]
@@ -92,6 +96,7 @@ impl Record {
             asked: Vec::new(),
             last_words: Vec::new(),
             told: Told::default(),
+            left: Vec::new(),
         }
     }
 
@@ -112,6 +117,19 @@ impl Record {
         let is_known = self.answer.as_ref().is_some_and(|known| known.at.t < sent);
         self.told.after_outcome += u64::from(is_known);
         self.told.mismatches += u64::from(purpose == Purpose::Mismatch);
+    }
+
+    /// Somebody heard nothing, and is gone.
+    pub(super) fn left(&mut self, gateway: usize, sent: u64, t: u64) {
+        self.last_heard = self.last_heard.max(t);
+        self.left.push((gateway, sent, t));
+    }
+
+    /// Did somebody who asked for this execution, or may have, leave before it ended?
+    pub(super) fn is_left_alone(&self, execution: &Execution) -> bool {
+        self.left.iter().any(|(gateway, sent, gone)| {
+            *gateway == execution.gateway && *sent <= execution.began && *gone < execution.end()
+        })
     }
 
     /// Nobody knew.
@@ -137,6 +155,22 @@ impl Record {
 // === impl Execution ===
 
 impl Execution {
+    pub(super) fn begun(
+        nonce: String,
+        gateway: usize,
+        fence: Option<u64>,
+        variant: u8,
+        at: Moment,
+    ) -> Self {
+        let (began, line) = (at.t, at.line);
+        Self { nonce, gateway, fence, variant, began, line, ended: None, told_first_hand: None }
+    }
+
+    /// Did it end with something to keep?
+    pub(super) fn has_outcome(&self) -> bool {
+        self.ended.as_ref().is_some_and(|ended| (200..500).contains(&ended.status))
+    }
+
     /// When it ended; if nobody knows, never.
     pub(super) fn end(&self) -> u64 {
         self.ended.as_ref().map_or(u64::MAX, |ended| ended.t)

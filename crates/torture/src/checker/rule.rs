@@ -23,6 +23,8 @@ pub enum Rule {
     SettleFirst,
     /// I6: an outcome was told, and is gone.
     AnswerLost,
+    /// I6: an outcome was never recorded, though its gateway lived and had its store.
+    SettlingGivenUp,
     /// I7: a reply to one scope was given to another.
     ScopeCanary,
     /// I8: another body under a used key was executed, or got something else than its refusal; or the
@@ -52,7 +54,7 @@ pub enum Rule {
 
 impl Rule {
     /// All of them.
-    pub const ALL: [Self; 20] = [
+    pub const ALL: [Self; 21] = [
         Self::OneLease,
         Self::SettledIsFinal,
         Self::Fenced,
@@ -62,6 +64,7 @@ impl Rule {
         Self::NoSuchExecution,
         Self::SettleFirst,
         Self::AnswerLost,
+        Self::SettlingGivenUp,
         Self::ScopeCanary,
         Self::MismatchInert,
         Self::Detached,
@@ -87,6 +90,7 @@ impl Rule {
             Self::NoSuchExecution => "I5 no-such-execution",
             Self::SettleFirst => "I6 settle-first",
             Self::AnswerLost => "I6 answer-lost",
+            Self::SettlingGivenUp => "I6 settling-given-up",
             Self::ScopeCanary => "I7 scope-canary",
             Self::MismatchInert => "I8 mismatch-is-inert",
             Self::Detached => "I9 detached",
@@ -112,6 +116,7 @@ impl Rule {
                 | Self::OneAnswer
                 | Self::ClaimFirst
                 | Self::AnswerLost
+                | Self::SettlingGivenUp
                 | Self::MismatchInert
                 | Self::Detached
                 | Self::HoldExecutedAgain

@@ -1,9 +1,10 @@
 //! How often each rule was really tried: without a fault that would have excused its breach. These are
 //! the N of the rule of three.
 
+use super::answers::PATIENCE_MS;
 use super::judge::SETTLE;
-use super::record::Execution;
-use super::{AFTERMATH, Checker, Rule, SLACK};
+use super::record::{Execution, Record};
+use super::{AFTERMATH, Checker, Heard, Rule, SLACK};
 use crate::history::{Purpose, Route};
 
 // === impl Checker ===
@@ -31,7 +32,7 @@ impl Checker {
             (Rule::Cookies, told.replays),
             (Rule::SettledIsFinal, told.after_outcome),
             (Rule::MismatchInert, told.mismatches),
-            (Rule::Fenced, u64::from(record.answer.is_some() && record.executions.len() > 1)),
+            (Rule::Fenced, u64::from(record.answer.is_some() && has_stale_holder(record))),
             (Rule::AnswerLost, u64::from(record.answer.is_some() && is_read)),
             (Rule::Liveness, u64::from(is_read)),
             (Rule::HeldUnexecuted, u64::from(may_hold)),
@@ -43,6 +44,7 @@ impl Checker {
         let record = &self.records[number];
         let is_hold = record.route == Route::Hold;
         let first = record.first_invoke.unwrap_or_default().saturating_sub(SLACK);
+        let earliest = record.executions.iter().map(|execution| execution.began).min();
         let mut counts = Vec::new();
         for execution in &record.executions {
             let Execution { gateway, began, .. } = *execution;
@@ -50,17 +52,22 @@ impl Checker {
                 (began.saturating_sub(SLACK), execution.end().saturating_add(SETTLE));
             let keeps_lease = self.faults.lease_loss(gateway, from, until).is_none();
             let has_store = self.faults.store_loss(gateway, from, until).is_none();
-            let goes_on = self.faults.held_up(gateway, first, began).is_none();
-            let has_outcome =
-                execution.ended.as_ref().is_some_and(|ended| (200..500).contains(&ended.status));
+            let may_go_back = earliest.is_some_and(|earliest| earliest < began)
+                && self.faults.held_up(gateway, first, began).is_none();
+            let has_outcome = execution.has_outcome();
+            let is_left = has_outcome && is_hold && record.is_left_alone(execution);
             counts.extend([
                 (Rule::ClaimFirst, 1),
                 (Rule::OneLease, u64::from(keeps_lease)),
-                (Rule::FenceWentBack, u64::from(goes_on)),
+                (Rule::FenceWentBack, u64::from(may_go_back)),
                 (Rule::SettleFirst, u64::from(has_store && has_outcome)),
                 (Rule::HoldExecutedAgain, u64::from(is_hold)),
                 (Rule::UnexplainedExecution, u64::from(keeps_lease && !is_hold)),
-                (Rule::Detached, u64::from(keeps_lease && has_outcome && is_hold)),
+                (Rule::Detached, u64::from(keeps_lease && is_left)),
+                (
+                    Rule::SettlingGivenUp,
+                    u64::from(!keeps_lease && self.had_time_to_settle(number, execution)),
+                ),
             ]);
         }
         self.count(number, &counts);
@@ -73,10 +80,17 @@ impl Checker {
             let is_calm = self.faults.any(gateway, has(SLACK), until).is_none();
             let has_store = self.faults.store_away(gateway, has(AFTERMATH), until).is_none();
             let follows_probe = closed.purpose == Purpose::AfterProbe;
+            // Who heard nothing has noticed nothing, unless it waited for long enough.
+            let (is_told, has_waited) = match closed.heard {
+                Heard::Answer => (true, true),
+                Heard::NothingFor(millis) => (false, millis >= PATIENCE_MS),
+                Heard::Left | Heard::Broken => (false, false),
+            };
+            let is_used = is_told || closed.heard == Heard::Broken;
             for (rule, is_tried) in [
-                (Rule::Bounded, is_calm),
-                (Rule::DrainedBody, is_calm && follows_probe),
-                (Rule::CauselessRefusal, has_store),
+                (Rule::Bounded, is_calm && has_waited),
+                (Rule::DrainedBody, is_calm && follows_probe && is_used),
+                (Rule::CauselessRefusal, has_store && is_told),
             ] {
                 *self.report.trials.entry(rule).or_default() += u64::from(is_tried);
             }
@@ -94,4 +108,11 @@ impl Checker {
             }
         }
     }
+}
+
+/// Was a lease granted after another that nobody had handed back? Then its holder may have written late.
+fn has_stale_holder(record: &Record) -> bool {
+    let mut executions: Vec<&Execution> = record.executions.iter().collect();
+    executions.sort_by_key(|execution| (execution.fence, execution.began));
+    executions.windows(2).any(|pair| !pair[0].is_released(record.route, pair[1].began))
 }

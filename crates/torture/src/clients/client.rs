@@ -74,9 +74,11 @@ impl Client {
 
     async fn begin(&mut self) -> Operation {
         let number = self.world.next_operation.fetch_add(1, Ordering::Relaxed);
-        let target = Target::draw(number, &mut self.dice);
+        // Not the client's dice: how often those were thrown depends on what it was told.
+        let mut wants = Dice::of(self.world.seed, "operation", number);
+        let target = Target::draw(number, &mut wants);
         self.touched.insert(target.clone());
-        match self.dice.roll() % 100 {
+        match wants.roll() % 100 {
             0..4 => misbehave::hang_up_in_request(self, &target).await,
             4..9 => misbehave::hang_up_in_reply(self, &target).await,
             9..14 => misbehave::ask_twice_at_once(self, &target).await,
@@ -84,7 +86,7 @@ impl Client {
             _ => (),
         }
         let began = self.world.history.clock().elapsed();
-        Operation { target, began, may_mismatch: self.dice.percent(8) }
+        Operation { target, began, may_mismatch: wants.percent(8) }
     }
 
     /// Tries again, anywhere; keeps it in mind unless all is known.

@@ -45,11 +45,6 @@ impl Target {
         Self { scope, route, window, rank: dice.rank(KEYS_PER_WINDOW) }
     }
 
-    /// As others know it.
-    pub(crate) fn record(&self) -> (u8, Route, String) {
-        (self.scope, self.route, self.key())
-    }
-
     /// The same keys in all scopes and routes, so that a mixture would show.
     pub(super) fn key(&self) -> String {
         format!("k{}-{}", self.window, self.rank)

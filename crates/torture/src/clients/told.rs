@@ -17,6 +17,8 @@ pub(super) enum Told {
     Unknown,
     /// That another attempt is executing.
     InProgress,
+    /// That nothing happened: the upstream said so, and the key was handed back.
+    Released,
     /// That the key belongs to another request.
     Mismatch,
     /// To come again.
@@ -50,14 +52,14 @@ impl Told {
 
     /// Is there a record for sure?
     pub(super) const fn shows_record(self) -> bool {
-        matches!(self, Self::Outcome | Self::Unknown | Self::InProgress)
+        matches!(self, Self::Outcome | Self::Unknown | Self::InProgress | Self::Released)
     }
 }
 
 fn outcome(answer: &Answer, nonce: &str, op: u64, seed: u64) -> (Told, Event) {
     // A reply of 5xx is not kept.
     if answer.status >= 500 {
-        return (Told::Later, refusal(answer, op, "upstream".to_owned()));
+        return (Told::Released, refusal(answer, op, "upstream".to_owned()));
     }
     let line = answer.body.split(|byte| *byte == b'\n').next().unwrap_or_default();
     let line = String::from_utf8_lossy(line).into_owned();

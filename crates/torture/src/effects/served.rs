@@ -108,10 +108,6 @@ impl Served {
         Self { seed, slow_percent, history, log, next, latest }
     }
 
-    pub(super) fn has_executed(&self, record: &(u8, Route, String)) -> bool {
-        self.latest.lock().unwrap_or_else(PoisonError::into_inner).contains_key(record)
-    }
-
     fn begin(&self, asked: Asked, body: &[u8]) -> Execution {
         let Asked { gateway, scope, route, key, fence } = asked;
         let nonce = format!("n{}", self.next.fetch_add(1, Ordering::Relaxed));

@@ -8,7 +8,7 @@ use std::process::{Child, ExitStatus, Stdio};
 use std::thread;
 use std::time::Duration;
 
-use anyhow::{Context as _, bail, ensure};
+use anyhow::{Context as _, anyhow, bail, ensure};
 use rustix::process::{Pid, Signal, kill_process};
 
 use crate::program::{spawn, tied};
@@ -26,6 +26,10 @@ pub(crate) struct Gateway {
     listen: SocketAddr,
     admin: SocketAddr,
 }
+
+/// It ended in a way that nothing excuses.
+#[derive(Debug)]
+pub(super) struct Crash(String);
 
 // === impl Gateway ===
 
@@ -61,7 +65,13 @@ impl Gateway {
                 return Ok(gateway);
             }
             if let Some(status) = gateway.has_ended() {
-                bail!("it ended at its start ({status}) and said:\n{new}");
+                let why = format!("it ended at its start ({status}) and said:\n{new}");
+                // 1 says that it could not begin: its store may be away.
+                return Err(if status.code() == Some(1) {
+                    anyhow!(why)
+                } else {
+                    anyhow!(Crash(why))
+                });
             }
             ensure!(clock.elapsed() < START_LIMIT, "it does not listen, and said:\n{new}");
             thread::sleep(BETWEEN_LOOKS);
@@ -115,16 +125,28 @@ impl Gateway {
     }
 }
 
+/// Another has the lease, or had it and settled. Who renews may find its own settlement, of which it has not
+/// heard; that is no refusal.
 fn is_refusal(line: &str) -> bool {
-    let has = |part: &str| line.contains(part);
-    has("semel_store_answers_total{")
-        && ["renew", "settle", "release"].iter().any(|verb| has(&format!("verb=\"{verb}\"")))
-        && ["settled", "superseded", "gone"].iter().any(|told| has(&format!("answer=\"{told}\"")))
+    let has = |label: &str, values: &[&str]| {
+        values.iter().any(|value| line.contains(&format!("{label}=\"{value}\"")))
+    };
+    line.contains("semel_store_answers_total{")
+        && (has("verb", &["renew", "settle", "release"]) && has("answer", &["superseded"])
+            || has("verb", &["settle", "release"]) && has("answer", &["settled"]))
 }
 
 fn value(line: &str) -> Option<u64> {
     line.rsplit_once(' ')?.1.parse().ok()
 }
+
+impl std::fmt::Display for Crash {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str(&self.0)
+    }
+}
+
+impl std::error::Error for Crash {}
 
 impl Drop for Gateway {
     fn drop(&mut self) {

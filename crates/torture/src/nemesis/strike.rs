@@ -87,7 +87,7 @@ impl<'a> Nemesis<'a> {
                 self.healed(id);
             }
             Group::Back => {
-                let link = &self.stores.links()[on];
+                let link = self.stores.link(on);
                 let toxic = toxic(kind, &mut dice);
                 let hits = Hits { gateways: link.gateways.clone(), near: link.is_near };
                 let id = self.note(kind, hits, format!("{}: {toxic:?}", link.name));
@@ -117,7 +117,7 @@ impl<'a> Nemesis<'a> {
                 self.fleet.start_again(on)
             }
             _ => {
-                self.fleet.kill(on);
+                self.fleet.kill(on)?;
                 stop::sleep(lasts);
                 self.fleet.start_again(on)
             }

@@ -130,16 +130,26 @@ impl Way<'_> {
             tokio::time::sleep(delay + Duration::from_micros(more)).await;
         }
         let (now, ending) = self.before_the_end(toxic, piece);
-        if let Toxic::Slow { bytes_per_second } = toxic {
-            let step = (bytes_per_second / SLOW_STEPS_PER_SECOND).max(1);
-            for part in now.chunks(usize::try_from(step).unwrap_or(PIECE_BYTES)) {
-                tokio::time::sleep(SLOW_STEP).await;
-                self.to.write_all(part).await?;
-            }
-        } else {
-            self.to.write_all(now).await?;
-        }
+        self.write_slowly(now).await?;
         ending.map_or(Ok(()), Err)
+    }
+
+    /// As slowly as the network is, for as long as it is slow.
+    async fn write_slowly(&mut self, mut rest: &[u8]) -> Result<(), Ending> {
+        while !rest.is_empty() {
+            let toxic = *self.toxics.borrow();
+            let step = match toxic {
+                Toxic::Slow { bytes_per_second } => {
+                    tokio::time::sleep(SLOW_STEP).await;
+                    usize::try_from(bytes_per_second / SLOW_STEPS_PER_SECOND).unwrap_or(PIECE_BYTES)
+                }
+                _ => rest.len(),
+            };
+            let (part, later) = rest.split_at(step.clamp(1, rest.len()));
+            self.to.write_all(part).await?;
+            rest = later;
+        }
+        Ok(())
     }
 
     /// Waits while nothing gets through this way.

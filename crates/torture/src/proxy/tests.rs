@@ -60,6 +60,21 @@ async fn a_slow_network_passes_a_few_bytes_at_a_time() {
     assert!(began.elapsed() >= SHORT, "{:?}", began.elapsed());
 }
 
+/// The story: a piece that had come while the network was slow was passed on slowly to its end, for half a
+/// minute after that was over.
+#[tokio::test]
+async fn a_network_is_slow_for_no_longer_than_its_fault() {
+    let (proxy, mut stream) = setting().await;
+    proxy.set(Toxic::Slow { bytes_per_second: 20 });
+    let (said, mut heard) = (vec![7; 10_000], vec![0; 10_000]);
+    stream.write_all(&said).await.expect("sent");
+    stream.read_exact(&mut heard[..1]).await.expect("it has begun");
+    proxy.set(Toxic::None);
+    // Slowly it would take eight minutes.
+    timeout(LONG, stream.read_exact(&mut heard[1..])).await.expect("in time").expect("an echo");
+    assert_eq!(heard, said);
+}
+
 #[tokio::test]
 async fn a_black_hole_swallows_one_way_and_gives_back_when_it_is_over() {
     for direction in [Direction::Up, Direction::Down] {

@@ -5,7 +5,7 @@
 
 mod roles;
 
-use std::sync::atomic::AtomicBool;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Mutex, PoisonError};
 use std::thread;
 use std::time::Duration;
@@ -36,6 +36,8 @@ pub(super) struct Cluster {
     cluster: RedisCluster,
     /// The server that is asked to take over in good order, if one is.
     asked: Mutex<Option<usize>>,
+    /// Who is a master, as far as was seen.
+    is_master: [AtomicBool; SERVERS],
 }
 
 /// The address of the whole cluster, for gateways.
@@ -67,7 +69,8 @@ impl Cluster {
             proxy.lead_to(Some(([127, 0, 0, 1], server.port()).into()));
             Ok(server)
         })?;
-        Ok((Self { cluster, asked: Mutex::default() }, links))
+        let is_master = std::array::from_fn(|number| AtomicBool::new(number < MASTERS));
+        Ok((Self { cluster, asked: Mutex::default(), is_master }, links))
     }
 
     pub(super) fn version(&self) -> String {
@@ -123,13 +126,23 @@ impl Cluster {
         *self.asked.lock().unwrap_or_else(PoisonError::into_inner) = server;
     }
 
-    /// Notes promotions.
+    /// The master of one of the pairs, by its number among all servers.
+    pub(super) fn master(&self, number: usize) -> usize {
+        let (one, other) = (number % MASTERS, number % MASTERS + MASTERS);
+        let is_other = self.is_master[other].load(Ordering::Relaxed);
+        if is_other && !self.is_master[one].load(Ordering::Relaxed) { other } else { one }
+    }
+
+    /// Notes promotions, and who is a master.
     pub(super) fn watch(&self, history: &History, is_over: &AtomicBool) {
         let address = |server: &Redis| ([127, 0, 0, 1], server.port()).into();
         let servers: Vec<_> = self.cluster.servers().iter().map(address).collect();
-        let is_asked =
-            |number| *self.asked.lock().unwrap_or_else(PoisonError::into_inner) == Some(number);
-        roles::watch(&servers, |number| (number + MASTERS) % SERVERS, is_asked, history, is_over);
+        let is_orderly = |number: usize| {
+            self.is_master[number].store(true, Ordering::Relaxed);
+            self.is_master[(number + MASTERS) % SERVERS].store(false, Ordering::Relaxed);
+            *self.asked.lock().unwrap_or_else(PoisonError::into_inner) == Some(number)
+        };
+        roles::watch(&servers, |number| (number + MASTERS) % SERVERS, is_orderly, history, is_over);
     }
 
     /// A master and its replica, whichever is which by now.

@@ -237,3 +237,46 @@ fn an_outcome_is_told_unrecorded_only_if_the_store_was_away() {
     unrecorded(Some("front-cut"), "no").breaks(&[Rule::SettleFirst]);
     unrecorded(Some("store-kill"), "gone").breaks(&[Rule::AnswerLost]);
 }
+
+#[test]
+fn only_one_is_told_an_outcome_first_hand() {
+    let mut story = settled();
+    story.call(10, 2, 1).ok_with(11, 2, "n1", |told| told.replayed = false);
+    story.breaks(&[Rule::OneAnswer]);
+}
+
+#[test]
+fn an_upstream_that_is_there_is_unreachable_only_if_it_closed_the_connection() {
+    let told = |status: u16, gateway: usize| {
+        let mut story = Story::new();
+        story.on(Route::Reexecute).call(0, 1, gateway).begin(1, "n1", 0, 1).end(2, "n1", status);
+        story.fail(3, 1, 502, "upstream_unreachable");
+        story
+    };
+    told(0, 0).breaks(&[]);
+    told(201, 0).breaks(&[Rule::CauselessRefusal]);
+    told(0, 1).breaks(&[Rule::CauselessRefusal]);
+    told(201, 0).fault(1, 3, "stall", &[]).breaks(&[]);
+}
+
+#[test]
+fn executions_are_interrupted_only_by_the_end_of_their_gateway() {
+    let told = |kind: &str| {
+        let mut story = Story::new();
+        story.call(0, 1, 0).fault(1, 2, kind, &[0]).fail(3, 1, 503, "execution_interrupted");
+        story
+    };
+    told("gateway-term").breaks(&[]);
+    told("front-latency").breaks(&[Rule::CauselessRefusal]);
+}
+
+/// The story: a promotion is seen a little later than what it led to, and the rule had been judged by then.
+#[test]
+fn a_loss_may_show_before_the_promotion_is_noticed() {
+    let mut story = Story::of_tier(Tier::Weak);
+    story.call(0, 1, 0).begin(1, "n1", 0, 1).end(2, "n1", 201).ok(3, 1, "n1");
+    story.call(1_000, 2, 1).fail(1_001, 2, 409, "request_in_progress");
+    story.fault(1_300, 2_000, "promoted", &[]);
+    let report = story.report();
+    assert_eq!((report.violations.len(), report.losses.len()), (0, 1), "{report}");
+}

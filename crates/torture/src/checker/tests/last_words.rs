@@ -90,8 +90,39 @@ fn an_undisturbed_execution_leaves_an_outcome() {
     executed(201, None).breaks(&[Rule::Detached]);
     executed(201, Some("front-cut")).breaks(&[Rule::Detached]);
     executed(201, Some("gateway-kill")).breaks(&[]);
-    executed(201, Some("back-cut")).breaks(&[]);
+    executed(201, Some("back-cut")).breaks(&[Rule::SettlingGivenUp]);
+    executed(0, Some("back-cut")).breaks(&[]);
     executed(0, None).breaks(&[]);
+}
+
+#[test]
+fn who_lives_and_has_its_store_settles_in_the_end() {
+    let executed = |status: u16, faults: &[(u64, u64, &str, usize)]| {
+        let mut story = Story::new();
+        story.call(0, 1, 0).begin(10, "n1", 0, 1).end(20, "n1", status);
+        for (from, until, kind, on) in faults {
+            story.fault(*from, *until, kind, &[*on]);
+        }
+        story.ok_with(400, 1, "n1", |told| (told.status, told.stored) = (status, "no"));
+        held(&mut story);
+        story
+    };
+    let cut = (11, 500, "back-cut", 0);
+    executed(201, &[cut]).breaks(&[Rule::SettlingGivenUp]);
+    executed(402, &[cut]).breaks(&[Rule::SettlingGivenUp]);
+    // It was frozen, and went on.
+    executed(201, &[(11, 5_000, "gateway-pause", 0)]).breaks(&[Rule::SettlingGivenUp]);
+    // Another ended, or it ended itself.
+    executed(201, &[cut, (900, 1_000, "gateway-kill", 1)]).breaks(&[Rule::SettlingGivenUp]);
+    executed(201, &[cut, (900, 1_000, "gateway-kill", 0)]).breaks(&[]);
+    executed(201, &[cut, (900, 1_000, "gateway-term", 0)]).breaks(&[]);
+    // Its store was not there for long enough.
+    executed(201, &[(11, 31_000, "back-cut", 0)]).breaks(&[]);
+    let mut lost = Story::of_tier(Tier::Weak);
+    lost.call(0, 1, 0).begin(10, "n1", 0, 1).fault(11, 500, "back-cut", &[0]).end(20, "n1", 201);
+    lost.info(30, 1, "broken").fault(100, 900, "promoted", &[]);
+    let report = held(&mut lost).report();
+    assert_eq!((report.violations.len(), report.losses.len()), (0, 1), "{report}");
 }
 
 #[test]

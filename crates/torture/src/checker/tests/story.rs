@@ -10,6 +10,8 @@ pub(super) struct Story {
     route: Route,
     key: String,
     faults: u64,
+    /// Whose outcomes were told, so that what is told again is a replay.
+    told: Vec<String>,
 }
 
 /// What an outcome comes with.
@@ -46,7 +48,14 @@ impl Story {
             command: String::new(),
         };
         let lines = vec![Line { t: 0, event: Event::Head(head) }];
-        Self { lines, scope: 0, route: Route::Hold, key: "k".to_owned(), faults: 0 }
+        Self {
+            lines,
+            scope: 0,
+            route: Route::Hold,
+            key: "k".to_owned(),
+            faults: 0,
+            told: Vec::new(),
+        }
     }
 
     /// What follows is about this route.
@@ -118,10 +127,11 @@ impl Story {
             said: None,
             scope: Some(self.scope),
             key: self.key.clone(),
-            replayed: false,
+            replayed: self.told.iter().any(|told| told == nonce),
             cookies: false,
             stored: "yes",
         };
+        self.told.push(nonce.to_owned());
         change(&mut told);
         let Told { status, digest, said: other, scope, key, replayed, cookies, stored } = told;
         let said = other.unwrap_or_else(|| said(nonce, status));

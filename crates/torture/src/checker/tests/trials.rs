@@ -27,7 +27,8 @@ fn what_happens_undisturbed_is_a_trial() {
         (Rule::SettledIsFinal, 2),
         (Rule::MismatchInert, 1),
         (Rule::OneLease, 1),
-        (Rule::Detached, 1),
+        (Rule::Detached, 0),
+        (Rule::FenceWentBack, 0),
         (Rule::HoldExecutedAgain, 1),
         (Rule::UnexplainedExecution, 0),
         (Rule::Bounded, 3),
@@ -57,6 +58,56 @@ fn what_a_fault_would_excuse_is_no_trial() {
     ] {
         assert_eq!(trials(&story, rule), count, "{rule}");
     }
+}
+
+#[test]
+fn who_hears_nothing_tries_nothing() {
+    let mut story = usual(Tier::Strong);
+    let rules = [Rule::Bounded, Rule::SettledIsFinal, Rule::CauselessRefusal, Rule::DrainedBody];
+    let count = |story: &Story| rules.map(|rule| trials(story, rule));
+    assert_eq!(count(&story), [3, 2, 3, 0]);
+    story.call(30, 4, 0).info(190, 4, "timeout 160").call(30, 5, 0).info(40, 5, "broken pipe");
+    story.invoke(30, 6, 0, Purpose::AfterProbe).info(430, 6, "timeout 400");
+    assert_eq!(count(&story), [3, 2, 3, 0]);
+    // Long enough to notice that nothing comes.
+    story.call(500, 7, 0).info(12_500, 7, "timeout 12000");
+    story.invoke(500, 8, 0, Purpose::AfterProbe).ok(501, 8, "n1");
+    assert_eq!(count(&story), [5, 3, 4, 1]);
+}
+
+#[test]
+fn an_execution_is_detached_if_its_client_left() {
+    let mut story = Story::new();
+    story.call(0, 1, 0).begin(1, "n1", 0, 1).info(2, 1, "hung-up").end(5, "n1", 201);
+    assert_eq!(trials(&story, Rule::Detached), 1);
+    let mut later = Story::new();
+    later.call(0, 1, 0).begin(1, "n1", 0, 1).end(5, "n1", 201).info(9, 1, "hung-up");
+    assert_eq!(trials(&later, Rule::Detached), 0);
+}
+
+#[test]
+fn fences_are_tried_where_a_lease_was_not_handed_back() {
+    let again = |status: u16| {
+        let mut story = Story::new();
+        story.on(Route::Reexecute).call(0, 1, 0).begin(1, "n1", 0, 1);
+        story.fault(2, 2_500, "gateway-pause", &[0]).info(3, 1, "broken").end(4, "n1", status);
+        story.call(5_000, 2, 1).begin(5_001, "n2", 1, 2).end(5_002, "n2", 201).ok(5_003, 2, "n2");
+        (trials(&story, Rule::Fenced), trials(&story, Rule::FenceWentBack))
+    };
+    assert_eq!(again(201), (1, 1));
+    assert_eq!(again(503), (0, 1));
+}
+
+#[test]
+fn settling_is_tried_where_something_kept_it_from_being_done_at_once() {
+    let read = |fault: &str| {
+        let mut story = Story::new();
+        story.call(0, 1, 0).begin(1, "n1", 0, 1).fault(2, 900, fault, &[0]).end(3, "n1", 201);
+        story.info(4, 1, "broken").read(20_000, 2, 0).ok(20_001, 2, "n1");
+        story.read(20_002, 3, 1).ok(20_003, 3, "n1").over();
+        trials(&story, Rule::SettlingGivenUp)
+    };
+    assert_eq!((read("back-cut"), read("front-cut"), read("gateway-kill")), (1, 0, 0));
 }
 
 #[test]
