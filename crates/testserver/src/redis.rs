@@ -31,6 +31,8 @@ pub use cluster::RedisCluster;
 pub use options::RedisOptions;
 
 const CLI_LIMIT: Duration = Duration::from_mins(1);
+/// How often a server is asked to end.
+const STOP_TRIES: u32 = 12;
 
 /// A private Redis server. It ends when this is dropped, or else with this process.
 ///
@@ -113,9 +115,22 @@ impl Redis {
         Ok(printed.trim_end().to_owned())
     }
 
-    /// Has the server end as an operator would.
+    /// Has the server end as an operator would. A replica that is writing its first log refuses to, and
+    /// forgets that it was asked, so it is asked again.
     pub fn stop(&self) -> Result<(), Error> {
-        self.process.stop(Signal::TERM, STOP_LIMIT)
+        let ask = || self.process.stop(Signal::TERM, STOP_LIMIT / STOP_TRIES);
+        let mut asked = ask();
+        for _ in 1..STOP_TRIES {
+            if !matches!(asked, Err(Error::TimedOut { .. })) {
+                break;
+            }
+            asked = match ask() {
+                // Since it was last looked at.
+                Err(Error::Down) => Ok(()),
+                again => again,
+            };
+        }
+        asked
     }
 
     /// Kills the server (kill -9), and waits until it is gone.

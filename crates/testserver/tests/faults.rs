@@ -6,7 +6,7 @@ use std::thread;
 use std::time::Duration;
 
 use rustix::process::{Pid, Signal, kill_process};
-use semel_testserver::{Error, Postgres};
+use semel_testserver::{Error, Postgres, Redis};
 
 /// Long enough for anything that works at all.
 const LIMIT: Duration = Duration::from_mins(1);
@@ -150,4 +150,19 @@ fn a_strangers_process_is_left_alone() {
     let error = Postgres::shared().pause_process(ourselves).expect_err("a stranger");
     assert!(matches!(error, Error::NotOurs { pid } if pid == ourselves), "{error:?}");
     assert!(Postgres::shared().resume_process(ourselves).is_err());
+}
+
+/// The story: a server that writes its first log refuses to end, and forgets that it was asked; a fault run
+/// waited for its end for a minute, and failed.
+#[test]
+fn a_redis_that_refuses_to_end_is_asked_again() {
+    let redis = Redis::options().start().expect("a server");
+    for key in ["a", "b", "c"] {
+        redis.cli(&["SET", key, "1"]).expect("set");
+    }
+    // Microseconds for each key, in a log as well.
+    redis.cli(&["CONFIG", "SET", "rdb-key-save-delay", "1000000"]).expect("a slow disk");
+    redis.cli(&["CONFIG", "SET", "appendonly", "yes"]).expect("a log");
+    redis.stop().expect("it ends");
+    assert!(matches!(redis.stop(), Err(Error::Down)));
 }
