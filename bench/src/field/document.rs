@@ -48,9 +48,27 @@ fn merged(old: &str, parts: &[Part]) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::field::roster::ROSTER;
 
     fn part(name: &'static str, text: &str) -> Part {
         Part { name, text: text.to_owned() }
+    }
+
+    /// Whoever adds a subject, or takes one out, has to measure.
+    #[test]
+    fn the_page_has_all_subjects_parts_and_plots() {
+        let docs = Path::new(env!("CARGO_MANIFEST_DIR")).join("../docs");
+        let page = std::fs::read_to_string(docs.join("benchmarks.md")).expect("the page");
+        for entry in &ROSTER {
+            assert!(page.contains(entry.name), "{} was not measured", entry.name);
+        }
+        for name in PARTS {
+            assert!(page.contains(&format!("<!-- end of {name} -->")), "{name} is missing");
+        }
+        let links = page.split("](").skip(1).filter_map(|rest| rest.split(')').next());
+        let plots: Vec<&str> = links.filter(|link| link.ends_with(".svg")).collect();
+        assert_eq!(plots.len(), 6, "{plots:?}");
+        assert!(plots.iter().all(|plot| docs.join(plot).is_file()), "{plots:?}");
     }
 
     #[test]

@@ -103,7 +103,7 @@ hunts! {
     body_not_drained: BodyNotDrained on Embedded for 3 s [] 5 % breaks DrainedBody;
     sweep_deletes_live_leases: SweepDeletesLiveLeases on Embedded for 3 s [] 5 % breaks OneLease;
     cache_answers_after_takeover: CacheAnswersAfterTakeover on Redis for 6 s [GatewayPause] 30 % breaks OneAnswer;
-    claim_retried_without_owner: ClaimRetriedWithoutOwner on Redis for 12 s [BackLatency GatewayPause] 5 % breaks HeldUnexecuted;
+    claim_retried_without_owner: ClaimRetriedWithoutOwner on Redis for 12 s [BackLatency BackBlackHole GatewayPause] 5 % breaks HeldUnexecuted;
     waiter_deletes_the_claim: WaiterDeletesTheClaim on Redis for 4 s [] 5 % breaks OneLease;
     execution_dies_with_client: ExecutionDiesWithClient on Embedded for 4 s [] 30 % breaks Detached;
     executes_before_claim: ExecutesBeforeClaim on Redis for 5 s [StoreKill] 5 % breaks ClaimFirst;

@@ -22,11 +22,13 @@ fn cause_of(code: &str) -> Option<Excuse> {
     match code {
         STORE_UNAVAILABLE => Some(Excuse::StoreAway),
         "execution_interrupted" => Some(Excuse::Term),
-        "shutting_down" | "too_busy" | "upstream_timeout" => Some(Excuse::Any),
-        // A request that comes too slowly, or not to its end.
-        "request_timeout" | "request_body_broken" => Some(Excuse::Any),
-        // The upstream is always there.
-        UPSTREAM_UNREACHABLE => Some(Excuse::Any),
+        // A request may come too slowly, or not to its end; the upstream is always there.
+        "shutting_down"
+        | "too_busy"
+        | "upstream_timeout"
+        | "request_timeout"
+        | "request_body_broken"
+        | UPSTREAM_UNREACHABLE => Some(Excuse::Any),
         _ => None,
     }
 }

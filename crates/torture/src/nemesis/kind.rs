@@ -10,7 +10,7 @@ pub enum Kind {
     GatewayKill,
     /// SIGSTOP of a gateway for longer than the lease, and SIGCONT.
     GatewayPause,
-    /// SIGTERM of a gateway, and a start.
+    /// A rolling restart: SIGTERM of each gateway in turn, and a start.
     GatewayTerm,
     /// Everything between clients and a gateway takes longer.
     FrontLatency,

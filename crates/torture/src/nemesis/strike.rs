@@ -1,6 +1,7 @@
 //! Doing what the schedule says.
 
 use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Mutex, PoisonError};
 use std::thread;
 use std::time::Duration;
 
@@ -20,6 +21,8 @@ pub(crate) struct Nemesis<'a> {
     stores: &'a Stores,
     history: &'a History,
     next: AtomicU64,
+    /// For each gateway, held by whoever is at it: a rolling restart comes to all of them.
+    busy: Vec<Mutex<()>>,
 }
 
 /// Whom a fault hits.
@@ -35,7 +38,8 @@ struct Hits {
 impl<'a> Nemesis<'a> {
     pub(crate) fn new(fleet: &'a Fleet, stores: &'a Stores, history: &'a History) -> Self {
         // What nobody plans has numbers below.
-        Self { fleet, stores, history, next: AtomicU64::new(1_000_000) }
+        let busy = (0..fleet.len()).map(|_| Mutex::default()).collect();
+        Self { fleet, stores, history, next: AtomicU64::new(1_000_000), busy }
     }
 
     /// Goes through the whole schedule, for at least so long. When it returns, everything is mended.
@@ -74,11 +78,14 @@ impl<'a> Nemesis<'a> {
         let Planned { kind, on, lasts, seed, .. } = *planned;
         let mut dice = Dice::new(seed);
         match kind.group() {
-            Group::Gateway => {
-                let id = self.note(kind, Hits::gateway(on), format!("gateway {on}"));
-                self.strike_gateway(kind, on, lasts)?;
-                self.healed(id);
+            Group::Gateway if kind == Kind::GatewayTerm => {
+                // One after the other, as whoever rolls out a new version does.
+                let count = self.fleet.len();
+                for number in 0..count {
+                    self.strike_gateway(kind, (on + number) % count, lasts)?;
+                }
             }
+            Group::Gateway => self.strike_gateway(kind, on, lasts)?,
             Group::Front => {
                 let toxic = toxic(kind, &mut dice);
                 let note = format!("clients to gateway {on}: {toxic:?}");
@@ -106,22 +113,26 @@ impl<'a> Nemesis<'a> {
     }
 
     fn strike_gateway(&self, kind: Kind, on: usize, lasts: Duration) -> anyhow::Result<()> {
+        let _busy = self.busy[on].lock().unwrap_or_else(PoisonError::into_inner);
+        let id = self.note(kind, Hits::gateway(on), format!("gateway {on}"));
         match kind {
             Kind::GatewayPause => {
                 self.fleet.pause(on)?;
                 stop::sleep(lasts);
-                self.fleet.resume(on)
+                self.fleet.resume(on)?;
             }
             Kind::GatewayTerm => {
                 self.fleet.terminate(on)?;
-                self.fleet.start_again(on)
+                self.fleet.start_again(on)?;
             }
             _ => {
                 self.fleet.kill(on)?;
                 stop::sleep(lasts);
-                self.fleet.start_again(on)
+                self.fleet.start_again(on)?;
             }
         }
+        self.healed(id);
+        Ok(())
     }
 
     fn note(&self, kind: Kind, hits: Hits, note: String) -> u64 {

@@ -33,7 +33,7 @@ const BETWEEN_LOOKS: Duration = Duration::from_millis(50);
 const SEEN: Duration = roles::LOOK_EVERY.saturating_mul(5);
 
 pub(super) struct Cluster {
-    cluster: RedisCluster,
+    nodes: RedisCluster,
     /// The server that is asked to take over in good order, if one is.
     asked: Mutex<Option<usize>>,
     /// Who is a master, as far as was seen.
@@ -57,7 +57,7 @@ impl Cluster {
             let name = format!("all to node {number}");
             links.push(Link { gateways: Vec::new(), is_near: false, name, proxy });
         }
-        let cluster = RedisCluster::start_each(MASTERS, 1, |number, clustered| {
+        let nodes = RedisCluster::start_each(MASTERS, 1, |number, clustered| {
             let proxy = &links[number].proxy;
             let server = clustered
                 .setting("appendonly", "yes")
@@ -70,11 +70,11 @@ impl Cluster {
             Ok(server)
         })?;
         let is_master = std::array::from_fn(|number| AtomicBool::new(number < MASTERS));
-        Ok((Self { cluster, asked: Mutex::default(), is_master }, links))
+        Ok((Self { nodes, asked: Mutex::default(), is_master }, links))
     }
 
     pub(super) fn version(&self) -> String {
-        version(&self.cluster.servers()[0])
+        version(&self.nodes.servers()[0])
     }
 
     pub(super) fn strike(
@@ -112,7 +112,7 @@ impl Cluster {
 
     /// In good order: the master waits until its replica has everything.
     fn hand_over_to(&self, replica: &Redis) -> anyhow::Result<()> {
-        let servers = self.cluster.servers();
+        let servers = self.nodes.servers();
         self.ask(servers.iter().position(|server| server.port() == replica.port()));
         // It may be refused, if the replica has not caught up.
         let _ = replica.cli(&["CLUSTER", "FAILOVER"]);
@@ -136,7 +136,7 @@ impl Cluster {
     /// Notes promotions, and who is a master.
     pub(super) fn watch(&self, history: &History, is_over: &AtomicBool) {
         let address = |server: &Redis| ([127, 0, 0, 1], server.port()).into();
-        let servers: Vec<_> = self.cluster.servers().iter().map(address).collect();
+        let servers: Vec<_> = self.nodes.servers().iter().map(address).collect();
         let is_orderly = |number: usize| {
             self.is_master[number].store(true, Ordering::Relaxed);
             self.is_master[(number + MASTERS) % SERVERS].store(false, Ordering::Relaxed);
@@ -147,14 +147,14 @@ impl Cluster {
 
     /// A master and its replica, whichever is which by now.
     fn pair(&self, number: usize) -> anyhow::Result<(&Redis, &Redis)> {
-        let one = &self.cluster.masters()[number];
-        let other = self.cluster.replicas_of(number).next().context("a replica")?;
+        let one = &self.nodes.masters()[number];
+        let other = self.nodes.replicas_of(number).next().context("a replica")?;
         Ok(if role(one) == "master" { (one, other) } else { (other, one) })
     }
 
     /// Every slot is served, and every master has its replica.
     fn wait_until_whole(&self) -> anyhow::Result<()> {
-        self.cluster.wait_until_whole()?;
+        self.nodes.wait_until_whole()?;
         for number in 0..MASTERS {
             eventually("each master has its replica", LIMIT, || {
                 self.pair(number).is_ok_and(|(master, _)| {
