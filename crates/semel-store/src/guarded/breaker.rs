@@ -61,9 +61,21 @@ pub(super) type Cause = Arc<str>;
 
 #[derive(Debug)]
 enum Phase {
-    Closed { failures: u32 },
-    Open { since: Instant, lasts: Duration, cause: Cause },
-    HalfOpen { probe: u64, lasted: Duration, cause: Cause },
+    Closed {
+        failures: u32,
+    },
+    /// `since` moves when a look finds the store away; `opened` does not.
+    Open {
+        opened: Instant,
+        since: Instant,
+        lasts: Duration,
+        cause: Cause,
+    },
+    HalfOpen {
+        probe: u64,
+        lasted: Duration,
+        cause: Cause,
+    },
 }
 
 // === impl Breaker ===
@@ -83,7 +95,10 @@ impl Breaker {
     pub(super) fn admit(&mut self, caller: Caller, now: Instant) -> Result<Ticket, Cause> {
         match &self.phase {
             Phase::Closed { .. } => Ok(Ticket::Call { closings: self.closings, began: now }),
-            Phase::Open { since, lasts, cause } if *since + self.pause(caller, *lasts) <= now => {
+            Phase::Open { opened, since, lasts, cause }
+                if *since + self.pause(caller, *lasts) <= now
+                    || *opened + *self.open_for.end() <= now =>
+            {
                 self.probes += 1;
                 let (probe, lasted, cause) = (self.probes, *lasts, Arc::clone(cause));
                 self.phase = Phase::HalfOpen { probe, lasted, cause };
@@ -124,7 +139,7 @@ impl Breaker {
             });
         if opens {
             let lasts = self.lasts();
-            self.phase = Phase::Open { since: now, lasts, cause: cause() };
+            self.phase = Phase::Open { opened: now, since: now, lasts, cause: cause() };
         }
     }
 
@@ -135,15 +150,19 @@ impl Breaker {
             return;
         }
         if let Phase::HalfOpen { cause, .. } = &self.phase {
-            self.phase =
-                Phase::Open { since: now, lasts: Duration::ZERO, cause: Arc::clone(cause) };
+            let cause = Arc::clone(cause);
+            self.phase = Phase::Open { opened: now, since: now, lasts: Duration::ZERO, cause };
         }
     }
 
-    /// A watcher has looked, and all is well: the next call is the probe.
-    pub(super) fn is_well(&mut self, now: Instant) {
+    /// A watcher has looked at the whole store. If all is well, the next call is the probe; if not, no user
+    /// needs to be that soon. But it may be another part that is away, so this is not put off for ever.
+    pub(super) fn watched(&mut self, well: bool, now: Instant) {
         if let Phase::Open { since, lasts, .. } = &mut self.phase {
-            (*since, *lasts) = (now, Duration::ZERO);
+            *since = now;
+            if well {
+                *lasts = Duration::ZERO;
+            }
         }
     }
 

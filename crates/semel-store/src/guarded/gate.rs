@@ -65,8 +65,7 @@ impl Gate {
         self.begin(Caller::User, part)?.make(verb, ask()).await
     }
 
-    /// Asks for the health of all. If all are well, so is each part. If not, nothing follows for a part:
-    /// whichever is away must not keep the others from being found.
+    /// Asks for the health of all, from which something follows for each part.
     pub(crate) async fn watch<'a, T>(
         &'a self,
         part: usize,
@@ -74,10 +73,8 @@ impl Gate {
     ) -> Result<T, StoreError> {
         // Whoever is not let through has seen nothing.
         let health = self.begin(Caller::Watcher, part)?.make("health", ask()).await;
-        if health.is_ok() {
-            let now = Instant::now();
-            self.breakers.iter().for_each(|breaker| lock(breaker).is_well(now));
-        }
+        let now = Instant::now();
+        self.breakers.iter().for_each(|breaker| lock(breaker).watched(health.is_ok(), now));
         health
     }
 

@@ -223,8 +223,8 @@ async fn a_part_that_is_away_does_not_take_the_others_along() {
     assert_eq!(guarded.state(), BreakerState::Closed);
 }
 
-/// The story: each look at the health of all put off the next probe of each part, so that one that was back
-/// was refused for as long as another was away.
+/// The story: each look at the health of all put off the next probe of each part, and one that was back was
+/// refused for as long as another was away.
 #[tokio::test(start_paused = true)]
 async fn a_part_that_is_back_is_found_while_another_is_away() {
     let clock = clock();

@@ -1,6 +1,7 @@
 use super::*;
 
 const OPEN_FOR: Duration = Duration::from_secs(10);
+const OPEN_FOR_MAX: Duration = OPEN_FOR.saturating_mul(4);
 
 /// What happens to the breaker, in order, at a second.
 enum Event {
@@ -18,7 +19,7 @@ use BreakerState::{Closed, HalfOpen, Open};
 use Event::{Answered, Dropped, Failed, Refused};
 
 fn breaker() -> (Breaker, Instant) {
-    (Breaker::new(3, OPEN_FOR..=4 * OPEN_FOR), Instant::now())
+    (Breaker::new(3, OPEN_FOR..=OPEN_FOR_MAX), Instant::now())
 }
 
 fn cause() -> Cause {
@@ -208,23 +209,41 @@ fn if_the_store_is_suspected_one_who_waited_is_enough() {
 }
 
 #[test]
-fn if_all_is_well_the_next_call_is_the_probe() {
+fn what_a_watcher_sees_of_the_whole_counts_here_too() {
     let (mut breaker, start) = breaker();
-    breaker.is_well(start);
+    breaker.watched(true, start);
     for _ in 0..3 {
         let ticket = breaker.admit(Caller::User, start).unwrap();
         breaker.failed(&ticket, start, false, cause);
     }
     let later = start + OPEN_FOR / 2;
-    assert!(breaker.admit(Caller::User, later).is_err());
-    breaker.is_well(later);
+    breaker.watched(false, later);
+    assert!(breaker.admit(Caller::User, start + OPEN_FOR).is_err());
+    breaker.watched(true, later);
     let probe = breaker.admit(Caller::User, later).unwrap();
     assert_eq!(breaker.state(), HalfOpen);
     // That is no second probe.
-    breaker.is_well(later);
+    breaker.watched(true, later);
     assert!(breaker.admit(Caller::User, later).is_err());
     breaker.answered(&probe);
     assert_eq!(breaker.state(), Closed);
+}
+
+/// The story: looks that found another part away put the probe off for as long as that was away.
+#[test]
+fn a_user_is_the_probe_in_the_end_whatever_watchers_see() {
+    let (mut breaker, start) = breaker();
+    for _ in 0..3 {
+        let ticket = breaker.admit(Caller::User, start).unwrap();
+        breaker.failed(&ticket, start, false, cause);
+    }
+    let mut now = start;
+    while now + OPEN_FOR / 2 < start + OPEN_FOR_MAX {
+        now += OPEN_FOR / 2;
+        breaker.watched(false, now);
+        assert!(breaker.admit(Caller::User, now).is_err());
+    }
+    assert!(breaker.admit(Caller::User, start + OPEN_FOR_MAX).is_ok());
 }
 
 /// Nobody waits for a watcher, and nobody should have to be the probe in its stead.
