@@ -43,10 +43,12 @@ enum Known {
     Cluster(Map),
 }
 
-/// How often a verb is sent, redirections included.
+/// How often a verb is sent, redirections not included.
 const TRIES: u32 = 6;
-/// Servers that send us from one to the other may need a moment to agree.
+/// Servers that send us from one to the other may need a moment to agree. Each time a little longer is
+/// waited, up to the longest, for as long as the verb has time.
 const REDIRECTED_PAUSE: Duration = Duration::from_millis(10);
+const REDIRECTED_PAUSE_MAX: Duration = Duration::from_millis(100);
 /// The servers are not asked who has what more often than this.
 const ASK_PAUSE: Duration = Duration::from_millis(100);
 /// How many keys are tried to find one of a server's.
@@ -131,24 +133,28 @@ impl Topology {
     ) -> Result<Value, Failed> {
         let (slot, deadline) = (Slot::of(call.key), terms.deadline);
         let mut failed: Option<Failed> = None;
-        for tried in 1..=TRIES {
+        let (mut tries, mut redirections) = (1, 0);
+        loop {
             let redirected = self.redirected(&server, slot, &failure);
             terms.asking = redirected.as_ref().is_some_and(|(_, asking)| *asking);
-            let next = match redirected {
-                Some((next, _)) => {
-                    sleep(REDIRECTED_PAUSE * (tried - 1)).await;
-                    Some(next)
-                }
-                None => self.elsewhere(&server, slot, &failure, (began, deadline)).await,
+            let next = if let Some((next, _)) = redirected {
+                let pause = (REDIRECTED_PAUSE * redirections).min(REDIRECTED_PAUSE_MAX);
+                redirections += 1;
+                (Instant::now() + pause < deadline).then_some((next, pause))
+            } else {
+                tries += 1;
+                let next = self.elsewhere(&server, slot, &failure, (began, deadline)).await;
+                next.filter(|_| tries <= TRIES).map(|next| (next, Duration::ZERO))
             };
             // Once it may have taken effect, a later "no" does not say that it has not.
             if !failed.as_ref().is_some_and(Failed::maybe_applied) {
                 failed = Some(Failed { failure, server: server.endpoint().to_string() });
             }
-            match next {
-                Some(next) if tried < TRIES => server = next,
-                _ => break,
+            let Some((next, pause)) = next else { break };
+            if !pause.is_zero() {
+                sleep(pause).await;
             }
+            server = next;
             began = Instant::now();
             failure = match server.call(call, terms).await {
                 Ok(answer) => return Ok(answer),

@@ -8,7 +8,7 @@ use semel_store::{Guard, Guarded, Settled, Store as _};
 use semel_testserver::{Redis, RedisCluster};
 
 use crate::patience::{eventually, eventually_async};
-use crate::{assert_replayed, claim, lease, open, paid};
+use crate::{assert_replayed, claim, lease, open, options, paid};
 
 /// The key of a record.
 pub(crate) fn key(number: u8) -> String {
@@ -27,11 +27,43 @@ fn slot_and_servers(cluster: &RedisCluster, number: u8) -> (String, &Redis, &Red
 
 /// Gives the slot of a record that is not there to another server.
 pub(crate) fn move_empty_slot(cluster: &RedisCluster, number: u8) {
-    let (slot, _, to) = slot_and_servers(cluster, number);
-    let id = to.cli(&["CLUSTER", "MYID"]).expect("an id");
+    let (slot, from, to) = slot_and_servers(cluster, number);
+    let id = |server: &Redis| server.cli(&["CLUSTER", "MYID"]).expect("an id");
+    let (from, new) = (id(from), id(to));
+    // Only who imports it has a newer claim to it than the one that the old owner may just have sent round.
+    to.cli(&["CLUSTER", "SETSLOT", &slot, "IMPORTING", &from]).expect("importing");
+    to.cli(&["CLUSTER", "SETSLOT", &slot, "NODE", &new]).expect("a new owner");
     for server in cluster.masters() {
-        server.cli(&["CLUSTER", "SETSLOT", &slot, "NODE", &id]).expect("a new owner");
+        server.cli(&["CLUSTER", "SETSLOT", &slot, "NODE", &new]).expect("a new owner");
     }
+}
+
+/// How often a server has sent somebody on.
+fn redirections(server: &Redis) -> u64 {
+    let errors = server.cli(&["INFO", "errorstats"]).expect("errors");
+    let count = errors.lines().find_map(|line| line.strip_prefix("errorstat_MOVED:count="));
+    count.map_or(0, |count| count.trim().parse().expect("a count"))
+}
+
+/// The story: after six redirections, a tenth of a second, a verb was given up that had a second.
+#[tokio::test(flavor = "multi_thread")]
+async fn servers_that_name_each_other_are_asked_until_they_agree() {
+    let cluster = RedisCluster::start(3, 0, &Redis::options()).expect("a cluster");
+    let store = options(&cluster.url()).verb_timeout(Duration::from_mins(1));
+    let store = store.open().await.expect("a store");
+    let (slot, from, to) = slot_and_servers(&cluster, 7);
+    let [from_id, to_id] =
+        [from, to].map(|server| server.cli(&["CLUSTER", "MYID"]).expect("an id"));
+    to.cli(&["CLUSTER", "SETSLOT", &slot, "IMPORTING", &from_id]).expect("importing");
+    from.cli(&["CLUSTER", "SETSLOT", &slot, "NODE", &to_id]).expect("a new owner");
+    let claimed = tokio::spawn(async move { claim(&store, 7, 1).await });
+    eventually_async("it was sent from one to the other", async || {
+        redirections(from) + redirections(to) > 12 || claimed.is_finished()
+    })
+    .await;
+    to.cli(&["CLUSTER", "SETSLOT", &slot, "NODE", &to_id]).expect("a new owner");
+    let claimed = claimed.await.expect("it ends").expect("an answer");
+    assert!(matches!(claimed, Claim::Execute(_)), "{claimed:?}");
 }
 
 /// Slots move while the store is used: nobody notices.
