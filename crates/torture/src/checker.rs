@@ -33,6 +33,9 @@ const SLACK: u64 = 1_000_000;
 /// How much later a store may still be taken for lost: until a guard lets the next verb through.
 const AFTERMATH: u64 = 4_000_000;
 
+/// Added to the name of a kind of fault that struck nobody.
+pub(crate) const IDLE: &str = " IDLE";
+
 /// What was read so far.
 #[derive(Debug)]
 pub(crate) struct Checker {
@@ -79,6 +82,8 @@ struct Accusation {
 enum Excuse {
     /// Any that a client of the gateway notices.
     Any,
+    /// One of the gateway itself, or of the machine.
+    Gateway,
     /// That the gateway was asked to end.
     Term,
     /// Any that took so much of its time that less than this is left, in microseconds.
@@ -179,9 +184,10 @@ impl Checker {
                 let open = self.close(op, t, line, Heard::Answer)?;
                 self.told_outcome(line, t, open, event);
             }
-            Event::Fail { op, status, code, retry_after } => {
+            Event::Fail { op, status, code, retry_after, effect } => {
                 let open = self.close(op, t, line, Heard::Answer)?;
-                self.told_failure(line, t, open, &Refusal { status, code: &code, retry_after });
+                let refusal = Refusal { status, code: &code, retry_after, effect };
+                self.told_failure(line, t, open, &refusal);
             }
             Event::Info { op, why } => {
                 let heard = Heard::of(&why);
@@ -202,10 +208,20 @@ impl Checker {
                 *self.report.faults.entry(kind.clone()).or_default() += 1;
                 self.faults.begin(id, kind, hits, near, t);
             }
-            Event::Healed { id } => self.faults.end(id, t),
+            Event::Healed { id, struck: Some(0) } => self.withdraw(id),
+            Event::Healed { id, .. } => self.faults.end(id, t),
             Event::Refused { count, .. } => self.report.refused += count,
         }
         Ok(())
+    }
+
+    /// A fault that struck nobody was none: it neither counts nor excuses.
+    fn withdraw(&mut self, id: u64) {
+        let Some(kind) = self.faults.withdraw(id) else { return };
+        *self.report.faults.entry(format!("{kind}{IDLE}")).or_default() += 1;
+        if let Some(count) = self.report.faults.get_mut(kind) {
+            *count -= 1;
+        }
     }
 
     fn record(&mut self, scope: u8, route: Route, key: String) -> usize {
@@ -222,8 +238,9 @@ impl Checker {
         let open = open.with_context(|| format!("line {line} answers {op}, which nobody sent"))?;
         let Open { record, purpose, gateway, t: from, .. } = open;
         self.closed.push(Closed { purpose, gateway, from, until: t, heard });
+        self.records[record].closed(from, t);
         if heard == Heard::Answer {
-            self.records[record].heard(from, t, purpose);
+            self.records[record].heard(from, purpose);
         } else {
             self.records[record].left(gateway, from, t);
         }

@@ -7,6 +7,7 @@ mod connection;
 mod toxic;
 
 use std::net::{Ipv4Addr, SocketAddr};
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 
 use anyhow::Context as _;
@@ -24,7 +25,16 @@ pub struct Proxy {
     address: SocketAddr,
     target: Arc<Mutex<Option<SocketAddr>>>,
     toxic: watch::Sender<Toxic>,
+    struck: Arc<AtomicU64>,
     accepting: JoinHandle<()>,
+}
+
+/// What the connections of a proxy share.
+#[derive(Clone)]
+struct Network {
+    toxics: watch::Receiver<Toxic>,
+    /// How often a fault held up, slowed or ended anything.
+    struck: Arc<AtomicU64>,
 }
 
 // === impl Proxy ===
@@ -37,8 +47,10 @@ impl Proxy {
         let address = listener.local_addr()?;
         let target = Arc::<Mutex<Option<SocketAddr>>>::default();
         let (toxic, toxics) = watch::channel(Toxic::None);
-        let accepting = tokio::spawn(accept(listener, target.clone(), toxics, seed));
-        Ok(Self { address, target, toxic, accepting })
+        let struck = Arc::<AtomicU64>::default();
+        let network = Network { toxics, struck: struck.clone() };
+        let accepting = tokio::spawn(accept(listener, target.clone(), network, seed));
+        Ok(Self { address, target, toxic, struck, accepting })
     }
 
     /// Where it listens.
@@ -55,6 +67,19 @@ impl Proxy {
     pub fn set(&self, toxic: Toxic) {
         self.toxic.send_replace(toxic);
     }
+
+    /// How often a fault has held up, slowed or ended anything so far.
+    pub fn struck(&self) -> u64 {
+        self.struck.load(Ordering::Relaxed)
+    }
+}
+
+// === impl Network ===
+
+impl Network {
+    fn strike(&self) {
+        self.struck.fetch_add(1, Ordering::Relaxed);
+    }
 }
 
 impl Drop for Proxy {
@@ -66,7 +91,7 @@ impl Drop for Proxy {
 async fn accept(
     listener: TcpListener,
     target: Arc<Mutex<Option<SocketAddr>>>,
-    toxics: watch::Receiver<Toxic>,
+    network: Network,
     seed: u64,
 ) {
     let mut number = 0;
@@ -81,7 +106,7 @@ async fn accept(
                 let target = *target.lock().unwrap_or_else(PoisonError::into_inner);
                 let Some(target) = target else { continue };
                 let dice = Dice::of(seed, "connection", number);
-                connections.spawn(connection::serve(client, target, toxics.clone(), dice));
+                connections.spawn(connection::serve(client, target, network.clone(), dice));
             }
             Some(_) = connections.join_next() => (),
         }

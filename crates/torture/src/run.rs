@@ -235,7 +235,7 @@ fn watch_gateways(fleet: &Fleet, is_over: &AtomicBool) -> Option<String> {
 /// The machine stood still since `from`.
 pub(crate) fn note_stall(history: &History, from: u64, what: &str) {
     let id = history.note_unplanned(from, "stall", what.to_owned());
-    history.note(Event::Healed { id });
+    history.note(Event::Healed { id, struck: None });
 }
 
 // === impl Done ===

@@ -2,7 +2,7 @@
 
 use super::record::{Ended, Execution, Known, Moment};
 use super::{Checker, Excuse, Heard, Open, Rule, Suspicion};
-use crate::history::{Event, Purpose, Route};
+use crate::history::{Effect, Event, Purpose, Route};
 
 /// A client that waits so long for an answer should have had one.
 pub(super) const PATIENCE_MS: u64 = 10_000;
@@ -12,6 +12,8 @@ pub(super) struct Refusal<'a> {
     pub(super) status: u16,
     pub(super) code: &'a str,
     pub(super) retry_after: bool,
+    /// Of the upstream's own.
+    pub(super) effect: Option<Effect>,
 }
 
 const UPSTREAM_UNREACHABLE: &str = "upstream_unreachable";
@@ -22,13 +24,12 @@ fn cause_of(code: &str) -> Option<Excuse> {
     match code {
         STORE_UNAVAILABLE => Some(Excuse::StoreAway),
         "execution_interrupted" => Some(Excuse::Term),
-        // A request may come too slowly, or not to its end; the upstream is always there.
-        "shutting_down"
-        | "too_busy"
-        | "upstream_timeout"
-        | "request_timeout"
-        | "request_body_broken"
-        | UPSTREAM_UNREACHABLE => Some(Excuse::Any),
+        // The upstream is always there, and so is the way to it.
+        "upstream_timeout" | UPSTREAM_UNREACHABLE => Some(Excuse::Gateway),
+        // A request may come too slowly, or not to its end; many wait for a store that is away.
+        "shutting_down" | "too_busy" | "request_timeout" | "request_body_broken" => {
+            Some(Excuse::Any)
+        }
         _ => None,
     }
 }
@@ -37,35 +38,28 @@ fn cause_of(code: &str) -> Option<Excuse> {
 
 impl Checker {
     pub(super) fn told_outcome(&mut self, line: u64, t: u64, open: Open, event: Event) {
-        let Event::Ok { nonce, digest, said, scope, key, replayed, cookies, stored, .. } = event
-        else {
-            return;
-        };
+        let Event::Ok { effect, digest, cookies, stored, .. } = event else { return };
         let lines = vec![open.line, line];
         let record = &mut self.records[open.record];
         let during = (record.first_invoke.unwrap_or(open.t), t);
         record.told.outcomes += 1;
-        record.told.replays += u64::from(replayed);
+        record.told.replays += u64::from(effect.replayed);
         self.report.outcomes += 1;
-        if scope != Some(record.scope) {
-            let what = format!("scope {} was given a reply to scope {scope:?}", record.scope);
-            return self.accuse(Rule::ScopeCanary, open.record, during, lines, what);
-        }
-        if key != record.key {
-            let what = format!("it was given the reply to key {key}");
-            return self.accuse(Rule::DrainedBody, open.record, during, lines, what);
+        if !self.is_for_whom_it_is_told(t, open, &effect, &lines) {
+            return;
         }
         if open.purpose == Purpose::Mismatch {
             let what = "another body under a used key was given an outcome".to_owned();
             return self.accuse(Rule::MismatchInert, open.record, during, lines, what);
         }
-        if replayed && cookies {
+        if effect.replayed && cookies {
             let what = "a replay has cookies".to_owned();
             self.accuse(Rule::Cookies, open.record, during, lines.clone(), what);
         }
-        if !self.is_what_was_said(open, &nonce, &said, &lines) {
+        if !self.is_what_was_said(open, &effect, &lines) {
             return;
         }
+        let Effect { nonce, replayed, .. } = effect;
         if !replayed {
             self.told_first_hand(line, open, &nonce);
         }
@@ -76,17 +70,40 @@ impl Checker {
         }
     }
 
+    /// Is a reply meant for who was given it?
+    fn is_for_whom_it_is_told(
+        &mut self,
+        t: u64,
+        open: Open,
+        effect: &Effect,
+        lines: &[u64],
+    ) -> bool {
+        let record = &self.records[open.record];
+        let during = (record.first_invoke.unwrap_or(open.t), t);
+        let (rule, what) = if effect.scope != Some(record.scope) {
+            let (own, other) = (record.scope, effect.scope);
+            (Rule::ScopeCanary, format!("scope {own} was given a reply to scope {other:?}"))
+        } else if effect.key != record.key {
+            (Rule::DrainedBody, format!("it was given the reply to key {}", effect.key))
+        } else {
+            return true;
+        };
+        self.accuse(rule, open.record, during, lines.to_vec(), what);
+        false
+    }
+
     /// Is it the outcome of an execution of this record, as the upstream said it? No loss of a record
     /// can change that.
-    fn is_what_was_said(&mut self, open: Open, nonce: &str, said: &str, lines: &[u64]) -> bool {
-        let found = self.executions.get(nonce).copied();
+    fn is_what_was_said(&mut self, open: Open, effect: &Effect, lines: &[u64]) -> bool {
+        let Effect { nonce, said, .. } = effect;
+        let found = self.executions.get(nonce.as_str()).copied();
         let Some((record, number)) = found.filter(|(record, _)| *record == open.record) else {
             let what = format!("no execution of this key is called {nonce}");
             self.convict(Rule::NoSuchExecution, open.record, lines.to_vec(), what);
             return false;
         };
         let Execution { ended, line, .. } = &self.records[record].executions[number];
-        if ended.as_ref().is_some_and(|ended| ended.digest == said) {
+        if ended.as_ref().is_some_and(|ended| ended.digest == *said) {
             return true;
         }
         let what = format!("{nonce} was told as {said}, and ended so: {ended:?}");
@@ -117,7 +134,8 @@ impl Checker {
         if first.nonce == known.nonce && first.digest == known.digest {
             return;
         }
-        let (from, lines) = (first.at.t, vec![first.at.line, open.line, line]);
+        let lines = vec![first.at.line, open.line, line];
+        let from = record.losable_since(first.at.t);
         if first.nonce == known.nonce {
             let what = format!("two answers of {} differ in what gateways add", known.nonce);
             self.convict(Rule::OneAnswer, open.record, lines, what);
@@ -167,12 +185,38 @@ impl Checker {
                 return self.told_unfinished(line, t, open, code);
             }
             (_, "request_in_progress") => return self.told_unfinished(line, t, open, code),
-            (_, "upstream") if status == 503 => return,
+            (_, "upstream") if status == 503 => return self.told_released(line, t, open, refusal),
             _ => Rule::Bounded,
         };
+        if (open.purpose, rule) == (Purpose::Read, Rule::MismatchInert) {
+            self.records[open.record].is_mistaken = true;
+        }
         let what = format!("{status} {code} for a request of this kind ({:?})", open.purpose);
         let from = self.records[open.record].first_invoke.unwrap_or(open.t);
         self.accuse(rule, open.record, (from, t), vec![open.line, line], what);
+    }
+
+    /// The upstream says that nothing happened. Nobody keeps that, so it is told to who had it executed alone.
+    fn told_released(&mut self, line: u64, t: u64, open: Open, refusal: &Refusal<'_>) {
+        let Some(effect) = &refusal.effect else { return };
+        let lines = vec![open.line, line];
+        if !self.is_for_whom_it_is_told(t, open, effect, &lines)
+            || !self.is_what_was_said(open, effect, &lines)
+        {
+            return;
+        }
+        let nonce = &effect.nonce;
+        let executions = &self.records[open.record].executions;
+        let is_own = executions.iter().any(|execution| {
+            execution.nonce == *nonce
+                && execution.gateway == open.gateway
+                && execution.began >= open.t
+        });
+        if effect.replayed || !is_own {
+            let what = format!("{nonce} says that nothing happened, and was told to somebody else");
+            return self.convict(Rule::OneAnswer, open.record, lines, what);
+        }
+        self.told_first_hand(line, open, nonce);
     }
 
     /// Did the upstream close the connection, as it does on purpose, when this request was executed?
@@ -186,7 +230,7 @@ impl Checker {
     /// A refusal that a client may meet while things break, and only then.
     fn refused(&mut self, line: u64, t: u64, open: Open, refusal: &Refusal<'_>) {
         let Open { record, gateway, .. } = open;
-        let Refusal { status, code, retry_after } = *refusal;
+        let Refusal { status, code, retry_after, .. } = *refusal;
         let lines = vec![open.line, line];
         if code == STORE_UNAVAILABLE && (status != 503 || !retry_after) {
             let what = format!("{status} {code} that does not say when to come again");
@@ -210,7 +254,8 @@ impl Checker {
         if let Some(known) = record.answer.as_ref().filter(|known| known.at.t < open.t) {
             let what =
                 format!("{code}, after {} had been told as its recorded outcome", known.nonce);
-            let (from, lines) = (known.at.t, vec![known.at.line, open.line, line]);
+            let lines = vec![known.at.line, open.line, line];
+            let from = record.losable_since(known.at.t);
             self.accuse(Rule::SettledIsFinal, open.record, (from, t), lines, what);
         }
     }

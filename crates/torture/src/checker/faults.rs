@@ -67,6 +67,11 @@ impl Faults {
         }
     }
 
+    /// It has not happened after all; what it would have been.
+    pub(super) fn withdraw(&mut self, id: u64) -> Option<&str> {
+        self.open.remove(&id).map(|number| &*self.all[number].kind)
+    }
+
     /// What may have cost a gateway its leases in this time.
     pub(super) fn lease_loss(&self, gateway: usize, from: u64, until: u64) -> Option<&Happened> {
         let found = self.touching(Some(gateway), from, until).find(|fault| fault.costs_leases());
@@ -92,6 +97,13 @@ impl Faults {
         let begins = |fault: &&Happened| fault.kind.starts_with("gateway-");
         let found = self.touching(Some(gateway), from, until).find(begins);
         found.or_else(|| self.store_loss(gateway, from, until))
+    }
+
+    /// What happened to the gateway itself, or to the machine.
+    pub(super) fn of_gateway(&self, gateway: usize, from: u64, until: u64) -> Option<&Happened> {
+        let is_own =
+            |fault: &&Happened| fault.kind.starts_with("gateway-") || fault.kind == "stall";
+        self.touching(Some(gateway), from, until).find(is_own)
     }
 
     /// What a client of this gateway may have noticed.

@@ -58,6 +58,7 @@ impl Checker {
         let before = |slack| from.saturating_sub(slack);
         match excuse {
             Excuse::Any => self.faults.any(gateway, before(SLACK), until).is_some(),
+            Excuse::Gateway => self.faults.of_gateway(gateway, before(SLACK), until).is_some(),
             Excuse::Term => self.faults.is_termed(gateway, before(SLACK), until),
             Excuse::Time(least) => {
                 until - from - self.faults.disturbed(gateway, from, until) < least
@@ -201,13 +202,17 @@ impl Checker {
         let (all, asked, heard) = (self.head.gateways, of_key.asked.len(), of_key.last_words.len());
         let first_read = of_key.first_read.map_or(0, |first| first.t);
         let was_known = of_key.answer.as_ref().is_some_and(|answer| answer.at.t < first_read);
+        let is_mistaken = of_key.is_mistaken;
         if asked < all {
             let what = format!("only {asked} of {all} gateways were asked for a last word in time");
-            self.convict(Rule::Liveness, record, lines, what);
-        } else if was_known {
+            return self.convict(Rule::Liveness, record, lines, what);
+        }
+        if was_known {
             let what = format!("it was told, and {heard} of {all} gateways had a last word");
-            self.accuse(Rule::AnswerLost, record, during, lines, what);
-        } else {
+            self.accuse(Rule::AnswerLost, record, during, lines.clone(), what);
+        }
+        // Who is refused for its body was answered, though wrongly: see `told_failure`.
+        if !is_mistaken {
             let what = format!("{heard} of {all} gateways had a last word");
             self.convict(Rule::Liveness, record, lines, what);
         }

@@ -25,8 +25,12 @@ pub(super) struct Record {
     /// The last word of each gateway that gave one.
     pub(super) last_words: Vec<(usize, Moment)>,
     pub(super) told: Told,
+    /// Was its last word asked for, and the request refused for its body?
+    pub(super) is_mistaken: bool,
     /// Requests that heard nothing: at which gateway, since when and until when.
     left: Vec<(usize, u64, u64)>,
+    /// All requests: since when and until when.
+    requests: Vec<(u64, u64)>,
 }
 
 /// How often something was told that a rule is about.
@@ -96,7 +100,9 @@ impl Record {
             asked: Vec::new(),
             last_words: Vec::new(),
             told: Told::default(),
+            is_mistaken: false,
             left: Vec::new(),
+            requests: Vec::new(),
         }
     }
 
@@ -111,9 +117,14 @@ impl Record {
         }
     }
 
-    /// Something was told to a request that was sent at `sent`.
-    pub(super) fn heard(&mut self, sent: u64, t: u64, purpose: Purpose) {
+    /// A request that was sent at `sent` is over.
+    pub(super) fn closed(&mut self, sent: u64, t: u64) {
         self.last_heard = self.last_heard.max(t);
+        self.requests.push((sent, t));
+    }
+
+    /// Something was told to a request that was sent at `sent`.
+    pub(super) fn heard(&mut self, sent: u64, purpose: Purpose) {
         let is_known = self.answer.as_ref().is_some_and(|known| known.at.t < sent);
         self.told.after_outcome += u64::from(is_known);
         self.told.mismatches += u64::from(purpose == Purpose::Mismatch);
@@ -121,7 +132,6 @@ impl Record {
 
     /// Somebody heard nothing, and is gone.
     pub(super) fn left(&mut self, gateway: usize, sent: u64, t: u64) {
-        self.last_heard = self.last_heard.max(t);
         self.left.push((gateway, sent, t));
     }
 
@@ -130,6 +140,13 @@ impl Record {
         self.left.iter().any(|(gateway, sent, gone)| {
             *gateway == execution.gateway && *sent <= execution.began && *gone < execution.end()
         })
+    }
+
+    /// Did anybody else ask while this was executed? The first is who had it executed.
+    pub(super) fn is_rivalled(&self, execution: &Execution) -> bool {
+        let (began, end) = (execution.began, execution.end());
+        let meets = |(sent, until): &&(u64, u64)| *sent <= end && began <= *until;
+        self.requests.iter().filter(meets).nth(1).is_some()
     }
 
     /// Nobody knew.
@@ -143,6 +160,12 @@ impl Record {
         if self.last_words.iter().all(|(known, _)| *known != gateway) {
             self.last_words.push((gateway, at));
         }
+    }
+
+    /// Since when a promotion may have taken the recorded outcome away: it may have been told from memory
+    /// first when it was gone already.
+    pub(super) fn losable_since(&self, told: u64) -> u64 {
+        self.recorded().map_or(told, |execution| execution.began.min(told))
     }
 
     /// The execution whose outcome is recorded.

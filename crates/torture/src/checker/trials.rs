@@ -58,7 +58,7 @@ impl Checker {
             let is_left = has_outcome && is_hold && record.is_left_alone(execution);
             counts.extend([
                 (Rule::ClaimFirst, 1),
-                (Rule::OneLease, u64::from(keeps_lease)),
+                (Rule::OneLease, u64::from(keeps_lease && record.is_rivalled(execution))),
                 (Rule::FenceWentBack, u64::from(may_go_back)),
                 (Rule::SettleFirst, u64::from(has_store && has_outcome)),
                 (Rule::HoldExecutedAgain, u64::from(is_hold)),

@@ -4,7 +4,7 @@ use super::SCOPES;
 use super::wire::Answer;
 use crate::digest;
 use crate::effects::canary;
-use crate::history::Event;
+use crate::history::{Effect, Event};
 
 /// What a client makes of what it heard.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -42,7 +42,7 @@ impl Told {
             (422, "idempotency_payload_mismatch") => Self::Mismatch,
             _ => Self::Later,
         };
-        (told, refusal(answer, op, code))
+        (told, refusal(answer, op, code, None))
     }
 
     /// Does the client know all that it can?
@@ -57,38 +57,45 @@ impl Told {
 }
 
 fn outcome(answer: &Answer, nonce: &str, op: u64, seed: u64) -> (Told, Event) {
+    let effect = effect(answer, nonce, seed);
     // A reply of 5xx is not kept.
     if answer.status >= 500 {
-        return (Told::Released, refusal(answer, op, "upstream".to_owned()));
+        return (Told::Released, refusal(answer, op, "upstream".to_owned(), Some(effect)));
     }
-    let line = answer.body.split(|byte| *byte == b'\n').next().unwrap_or_default();
-    let line = String::from_utf8_lossy(line).into_owned();
-    let part = |name: &str| line.split(' ').find_map(|part| part.strip_prefix(name)).unwrap_or("");
     let (told, stored) = match answer.header("x-idempotency-stored") {
         None => (Told::Outcome, "yes"),
         Some(_) if answer.header("x-idempotency-expires").is_some() => (Told::Unrecorded, "no"),
         Some(_) => (Told::Unrecorded, "gone"),
     };
-    let is_same = part("nonce=") == nonce;
-    let reply = (answer.status, &answer.headers[..], &answer.body[..]);
     let event = Event::Ok {
         op,
         status: answer.status,
-        nonce: if is_same { nonce.to_owned() } else { format!("{nonce} and {}", part("nonce=")) },
-        digest: digest::of_answer(reply),
-        said: digest::of_upstream(reply),
-        scope: (0..SCOPES).find(|scope| canary(seed, *scope) == part("canary=")),
-        key: part("key=").to_owned(),
-        replayed: answer.header("x-idempotency-replayed") == Some("true"),
+        effect,
+        digest: digest::of_answer(answer.reply()),
         cookies: answer.header("set-cookie").is_some(),
         stored: stored.to_owned(),
     };
     (told, event)
 }
 
-fn refusal(answer: &Answer, op: u64, code: String) -> Event {
+/// What a reply of the upstream says of its execution.
+fn effect(answer: &Answer, nonce: &str, seed: u64) -> Effect {
+    let line = answer.body.split(|byte| *byte == b'\n').next().unwrap_or_default();
+    let line = String::from_utf8_lossy(line).into_owned();
+    let part = |name: &str| line.split(' ').find_map(|part| part.strip_prefix(name)).unwrap_or("");
+    let is_same = part("nonce=") == nonce;
+    Effect {
+        nonce: if is_same { nonce.to_owned() } else { format!("{nonce} and {}", part("nonce=")) },
+        said: digest::of_upstream(answer.reply()),
+        scope: (0..SCOPES).find(|scope| canary(seed, *scope) == part("canary=")),
+        key: part("key=").to_owned(),
+        replayed: answer.header("x-idempotency-replayed") == Some("true"),
+    }
+}
+
+fn refusal(answer: &Answer, op: u64, code: String, effect: Option<Effect>) -> Event {
     let retry_after = answer.header("retry-after").is_some();
-    Event::Fail { op, status: answer.status, code, retry_after }
+    Event::Fail { op, status: answer.status, code, retry_after, effect }
 }
 
 fn code(answer: &Answer) -> String {

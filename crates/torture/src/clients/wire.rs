@@ -6,6 +6,8 @@ use std::net::SocketAddr;
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 use tokio::net::TcpStream;
 
+use crate::digest::Reply;
+
 /// No reply is larger.
 const REPLY_BYTES_MAX: usize = 1 << 20;
 
@@ -109,6 +111,10 @@ impl Answer {
     pub(super) fn header(&self, name: &str) -> Option<&str> {
         let found = self.headers.iter().find(|(known, _)| known == name);
         found.map(|(_, value)| value.as_str())
+    }
+
+    pub(super) fn reply(&self) -> Reply<'_> {
+        (self.status, &self.headers, &self.body)
     }
 
     /// May the connection be used again?

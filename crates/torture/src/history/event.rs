@@ -79,6 +79,22 @@ pub struct Head {
     pub command: String,
 }
 
+/// Which execution a reply comes from, as the reply says.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Effect {
+    /// Its name.
+    pub nonce: String,
+    /// The digest of status, end-to-end headers and body without what gateways add: what the upstream
+    /// should have said.
+    pub said: String,
+    /// Whose reply it is.
+    pub scope: Option<u8>,
+    /// For which key.
+    pub key: String,
+    /// Does it come from the record?
+    pub replayed: bool,
+}
+
 /// What happened.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 #[serde(tag = "e", rename_all = "kebab-case")]
@@ -111,18 +127,11 @@ pub enum Event {
         op: u64,
         /// The status.
         status: u16,
-        /// Which execution it is the outcome of, as the reply says.
-        nonce: String,
+        /// Which execution it is the outcome of.
+        #[serde(flatten)]
+        effect: Effect,
         /// The digest of status, end-to-end headers and body.
         digest: String,
-        /// The same without what gateways add: what the upstream should have said.
-        said: String,
-        /// Whose reply it is, as the reply says.
-        scope: Option<u8>,
-        /// For which key, as the reply says.
-        key: String,
-        /// Does it come from the record?
-        replayed: bool,
         /// Does it have cookies?
         cookies: bool,
         /// Is it recorded? `no` and `gone` are what `X-Idempotency-Stored: false` may mean.
@@ -138,6 +147,9 @@ pub enum Event {
         code: String,
         /// Does it say when to come again?
         retry_after: bool,
+        /// What else the upstream's own refusal says.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        effect: Option<Effect>,
     },
     /// A client heard nothing, so anything may have happened.
     Info {
@@ -202,6 +214,9 @@ pub enum Event {
     Healed {
         /// Which fault.
         id: u64,
+        /// How often it struck, if that was counted: a network on which nobody said anything was not broken.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        struck: Option<u64>,
     },
     /// A gateway has counted so many writes that the store refused because of their fence.
     Refused {

@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 
 use super::NOT_RUN;
+use crate::checker::IDLE;
 
 /// Counts by kind.
 type Faults = BTreeMap<String, u64>;
@@ -28,8 +29,9 @@ pub(super) fn summed_up(faults: &Faults) -> String {
 }
 
 fn of_kinds(faults: &Faults, begins: &[&str]) -> u64 {
+    let has_struck = |kind: &str| !kind.ends_with(NOT_RUN) && !kind.ends_with(IDLE);
     let is_one =
-        |kind: &str| !kind.ends_with(NOT_RUN) && begins.iter().any(|begin| kind.starts_with(begin));
+        |kind: &str| has_struck(kind) && begins.iter().any(|begin| kind.starts_with(begin));
     faults.iter().filter(|(kind, _)| is_one(kind)).map(|(_, count)| count).sum()
 }
 
@@ -46,6 +48,7 @@ mod tests {
             ("stall", 7),
             ("promoted-orderly", 1),
             ("disk-full NOT RUN", 4),
+            ("front-cut IDLE", 6),
         ];
         let faults = counted.map(|(kind, count)| (kind.to_owned(), count)).into();
         assert_eq!(

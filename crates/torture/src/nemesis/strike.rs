@@ -90,23 +90,23 @@ impl<'a> Nemesis<'a> {
                 let toxic = toxic(kind, &mut dice);
                 let note = format!("clients to gateway {on}: {toxic:?}");
                 let id = self.note(kind, Hits::gateway(on), note);
-                poison(self.fleet.front(on), toxic, lasts);
-                self.healed(id);
+                let struck = poison(self.fleet.front(on), toxic, lasts);
+                self.healed(id, Some(struck));
             }
             Group::Back => {
                 let link = self.stores.link(on);
                 let toxic = toxic(kind, &mut dice);
                 let hits = Hits { gateways: link.gateways.clone(), near: link.is_near };
                 let id = self.note(kind, hits, format!("{}: {toxic:?}", link.name));
-                poison(&link.proxy, toxic, lasts);
-                self.healed(id);
+                let struck = poison(&link.proxy, toxic, lasts);
+                self.healed(id, Some(struck));
             }
             Group::Store => {
                 let near = matches!(kind, Kind::NearKill | Kind::NearPause);
                 let hits = Hits { gateways: Vec::new(), near };
                 let id = self.note(kind, hits, format!("for {lasts:?}"));
                 self.stores.strike(kind, lasts, &mut dice)?;
-                self.healed(id);
+                self.healed(id, None);
             }
         }
         Ok(())
@@ -131,7 +131,7 @@ impl<'a> Nemesis<'a> {
                 self.fleet.start_again(on)?;
             }
         }
-        self.healed(id);
+        self.healed(id, None);
         Ok(())
     }
 
@@ -142,8 +142,8 @@ impl<'a> Nemesis<'a> {
         id
     }
 
-    fn healed(&self, id: u64) {
-        self.history.note(Event::Healed { id });
+    fn healed(&self, id: u64, struck: Option<u64>) {
+        self.history.note(Event::Healed { id, struck });
     }
 }
 
@@ -155,10 +155,13 @@ impl Hits {
     }
 }
 
-fn poison(proxy: &Proxy, toxic: Toxic, lasts: Duration) {
+/// For so long; how often it struck.
+fn poison(proxy: &Proxy, toxic: Toxic, lasts: Duration) -> u64 {
+    let before = proxy.struck();
     proxy.set(toxic);
     stop::sleep(lasts);
     proxy.set(Toxic::None);
+    proxy.struck() - before
 }
 
 fn toxic(kind: Kind, dice: &mut Dice) -> Toxic {

@@ -7,9 +7,8 @@ use std::time::Duration;
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 use tokio::net::TcpStream;
 use tokio::net::tcp::{ReadHalf, WriteHalf};
-use tokio::sync::watch;
 
-use super::{Direction, Toxic};
+use super::{Direction, Network, Toxic};
 use crate::dice::Dice;
 
 const PIECE_BYTES: usize = 16 << 10;
@@ -31,7 +30,7 @@ struct Way<'a> {
     from: ReadHalf<'a>,
     to: WriteHalf<'a>,
     direction: Direction,
-    toxics: watch::Receiver<Toxic>,
+    network: Network,
     dice: Dice,
     /// How many bytes may still pass, while a fault counts them.
     left: Option<u64>,
@@ -41,7 +40,7 @@ struct Way<'a> {
 pub(super) async fn serve(
     mut client: TcpStream,
     target: SocketAddr,
-    toxics: watch::Receiver<Toxic>,
+    network: Network,
     mut dice: Dice,
 ) {
     let Ok(mut server) = TcpStream::connect(target).await else { return };
@@ -53,7 +52,7 @@ pub(super) async fn serve(
             from: client_reads,
             to: server_writes,
             direction: Direction::Up,
-            toxics: toxics.clone(),
+            network: network.clone(),
             dice: Dice::new(dice.roll()),
             left: None,
         };
@@ -61,7 +60,7 @@ pub(super) async fn serve(
             from: server_reads,
             to: client_writes,
             direction: Direction::Down,
-            toxics: toxics.clone(),
+            network: network.clone(),
             dice: Dice::new(dice.roll()),
             left: None,
         };
@@ -73,18 +72,18 @@ pub(super) async fn serve(
         }
         Some(Ending::HalfOpen) => {
             drop(server);
-            stay_open(client, toxics).await;
+            stay_open(client, network).await;
         }
         None | Some(Ending::Broken | Ending::Cut) => (),
     }
 }
 
 /// Takes what the client says, and says nothing, until the fault is over.
-async fn stay_open(mut client: TcpStream, mut toxics: watch::Receiver<Toxic>) {
+async fn stay_open(mut client: TcpStream, mut network: Network) {
     let mut sink = tokio::io::sink();
     tokio::select! {
         _ = tokio::io::copy(&mut client, &mut sink) => (),
-        _ = toxics.wait_for(|toxic| *toxic != Toxic::HalfOpen) => (),
+        _ = network.toxics.wait_for(|toxic| *toxic != Toxic::HalfOpen) => (),
     }
 }
 
@@ -94,11 +93,11 @@ impl Way<'_> {
     /// Until the end of what comes, which is passed on too.
     async fn pump(mut self) -> Result<(), Ending> {
         let mut buffer = vec![0; PIECE_BYTES];
-        self.toxics.mark_changed();
+        self.network.toxics.mark_changed();
         loop {
             tokio::select! {
                 biased;
-                changed = self.toxics.changed() => {
+                changed = self.network.toxics.changed() => {
                     changed.map_err(|_| Ending::Broken)?;
                     self.take_in()?;
                 }
@@ -117,19 +116,27 @@ impl Way<'_> {
 
     /// A fault has begun or is over.
     fn take_in(&mut self) -> Result<(), Ending> {
-        let toxic = *self.toxics.borrow_and_update();
+        let toxic = *self.network.toxics.borrow_and_update();
         self.left = toxic.bytes_max(self.direction).map(|most| self.dice.between(0, most + 1));
-        if toxic == Toxic::HalfOpen { Err(Ending::HalfOpen) } else { Ok(()) }
+        if toxic == Toxic::HalfOpen {
+            self.network.strike();
+            return Err(Ending::HalfOpen);
+        }
+        Ok(())
     }
 
     async fn pass_on(&mut self, piece: &[u8]) -> Result<(), Ending> {
         self.pass_holes().await?;
-        let toxic = *self.toxics.borrow();
+        let toxic = *self.network.toxics.borrow();
         if let Toxic::Latency { delay, jitter } = toxic {
+            self.network.strike();
             let more = self.dice.between(0, micros(jitter) + 1);
             tokio::time::sleep(delay + Duration::from_micros(more)).await;
         }
         let (now, ending) = self.before_the_end(toxic, piece);
+        if ending.is_some() {
+            self.network.strike();
+        }
         self.write_slowly(now).await?;
         ending.map_or(Ok(()), Err)
     }
@@ -137,9 +144,10 @@ impl Way<'_> {
     /// As slowly as the network is, for as long as it is slow.
     async fn write_slowly(&mut self, mut rest: &[u8]) -> Result<(), Ending> {
         while !rest.is_empty() {
-            let toxic = *self.toxics.borrow();
+            let toxic = *self.network.toxics.borrow();
             let step = match toxic {
                 Toxic::Slow { bytes_per_second } => {
+                    self.network.strike();
                     tokio::time::sleep(SLOW_STEP).await;
                     usize::try_from(bytes_per_second / SLOW_STEPS_PER_SECOND).unwrap_or(PIECE_BYTES)
                 }
@@ -155,7 +163,10 @@ impl Way<'_> {
     /// Waits while nothing gets through this way.
     async fn pass_holes(&mut self) -> Result<(), Ending> {
         let direction = self.direction;
-        let open = self.toxics.wait_for(|toxic| !toxic.swallows(direction)).await;
+        if self.network.toxics.borrow().swallows(direction) {
+            self.network.strike();
+        }
+        let open = self.network.toxics.wait_for(|toxic| !toxic.swallows(direction)).await;
         open.map(drop).map_err(|_| Ending::Broken)
     }
 

@@ -42,6 +42,38 @@ async fn exchange(stream: &mut TcpStream, said: &[u8]) -> io::Result<Vec<u8>> {
     Ok(heard)
 }
 
+/// Each of them, on a network on which nobody says anything, and on one on which somebody does.
+#[tokio::test]
+async fn a_fault_strikes_where_something_is_said() {
+    for toxic in [
+        Toxic::Latency { delay: SHORT, jitter: SHORT },
+        Toxic::Slow { bytes_per_second: 100 },
+        Toxic::BlackHole { direction: Direction::Up },
+        Toxic::BlackHole { direction: Direction::Down },
+        Toxic::Cut { after_bytes: 1 },
+        Toxic::Reset { after_bytes: 1 },
+    ] {
+        let (proxy, mut stream) = setting().await;
+        proxy.set(toxic);
+        proxy.set(Toxic::None);
+        assert_eq!(exchange(&mut stream, b"more").await.expect("an echo"), b"more");
+        assert_eq!(proxy.struck(), 0, "{toxic:?}");
+        proxy.set(toxic);
+        stream.write_all(b"again").await.expect("sent");
+        let strikes = async {
+            while proxy.struck() == 0 {
+                tokio::task::yield_now().await;
+            }
+        };
+        timeout(LONG, strikes).await.expect("it strikes");
+    }
+    // Whoever is connected is struck at once.
+    let (proxy, mut stream) = setting().await;
+    proxy.set(Toxic::HalfOpen);
+    timeout(SHORT, exchange(&mut stream, b"lost")).await.expect_err("nothing is heard");
+    assert!(proxy.struck() > 0);
+}
+
 #[tokio::test]
 async fn latency_delays_and_loses_nothing() {
     let (proxy, mut stream) = setting().await;

@@ -2,7 +2,7 @@
 
 use super::story::Story;
 use crate::checker::Rule;
-use crate::history::{Purpose, Route, Tier};
+use crate::history::{Effect, Purpose, Route, Tier};
 
 /// Executed once, and told.
 fn settled() -> Story {
@@ -260,6 +260,65 @@ fn an_upstream_that_is_there_is_unreachable_only_if_it_closed_the_connection() {
 }
 
 #[test]
+fn what_happens_to_clients_and_stores_keeps_nobody_from_the_upstream() {
+    for code in ["upstream_unreachable", "upstream_timeout"] {
+        for (kind, is_excused) in [
+            ("gateway-pause", true),
+            ("stall", true),
+            ("front-cut", false),
+            ("back-cut", false),
+            ("clock-forward", false),
+        ] {
+            let mut story = Story::new();
+            story.call(0, 1, 0).fault(1, 2, kind, &[0]).fail(3, 1, 502, code);
+            story.breaks(if is_excused { &[] } else { &[Rule::CauselessRefusal] });
+        }
+    }
+}
+
+/// Executed, and handed back by the upstream.
+fn handed_back() -> Story {
+    let mut story = Story::new();
+    story.call(0, 1, 0).begin(1, "n1", 0, 1).end(2, "n1", 503);
+    story
+}
+
+#[test]
+fn what_is_handed_back_is_told_to_whom_it_was_executed_for_alone() {
+    handed_back().gave_back(3, 1, "n1").breaks(&[]);
+    let changed = |rule: Rule, change: fn(&mut Effect)| {
+        handed_back().gave_back_with(3, 1, "n1", change).breaks(&[rule]);
+    };
+    changed(Rule::ScopeCanary, |effect| effect.scope = Some(3));
+    changed(Rule::DrainedBody, |effect| effect.key = "other".to_owned());
+    changed(Rule::NoSuchExecution, |effect| effect.nonce = "n7".to_owned());
+    changed(Rule::OneAnswer, |effect| effect.said = "other bytes".to_owned());
+    changed(Rule::OneAnswer, |effect| effect.replayed = true);
+    let mut twice = handed_back();
+    twice.call(0, 2, 0).gave_back(3, 1, "n1").gave_back(4, 2, "n1").breaks(&[Rule::OneAnswer]);
+    let mut elsewhere = handed_back();
+    elsewhere.call(0, 2, 1).gave_back(3, 2, "n1").breaks(&[Rule::OneAnswer]);
+    let mut later = handed_back();
+    later.call(9, 2, 0).gave_back(10, 2, "n1").breaks(&[Rule::OneAnswer]);
+}
+
+/// What was noted and struck nobody can have led to nothing.
+#[test]
+fn a_fault_that_struck_nobody_excuses_nothing_and_does_not_count() {
+    let refused = |struck: u64| {
+        let mut story = Story::new();
+        story.fault_that_struck(0, 1_000, "back-cut", struck);
+        story.call(500, 1, 0).fail(501, 1, 503, "idempotency_store_unavailable");
+        story
+    };
+    refused(1).breaks(&[]);
+    refused(0).breaks(&[Rule::CauselessRefusal]);
+    assert_eq!(refused(1).report().faults, [("back-cut".to_owned(), 1)].into());
+    let idle = [("back-cut".to_owned(), 0), ("back-cut IDLE".to_owned(), 1)];
+    assert_eq!(refused(0).report().faults, idle.into());
+}
+
+#[test]
 fn executions_are_interrupted_only_by_the_end_of_their_gateway() {
     let told = |kind: &str| {
         let mut story = Story::new();
@@ -268,6 +327,22 @@ fn executions_are_interrupted_only_by_the_end_of_their_gateway() {
     };
     told("gateway-term").breaks(&[]);
     told("front-latency").breaks(&[Rule::CauselessRefusal]);
+}
+
+/// A gateway may remember what a promotion took away, and be the first to tell it.
+#[test]
+fn a_loss_may_come_before_the_outcome_is_first_told() {
+    let told = |promoted: u64| {
+        let mut story = Story::of_tier(Tier::Weak);
+        story.call(0, 1, 0).begin(1, "n1", 0, 1).end(2, "n1", 201).info(3, 1, "hung-up");
+        story.fault(promoted, promoted + 100, "promoted", &[]);
+        story.call(9_000, 2, 0).ok_with(9_001, 2, "n1", |told| told.replayed = true);
+        story.call(9_100, 3, 1).fail(9_101, 3, 409, "request_in_progress");
+        let report = story.report();
+        (report.violations.len(), report.losses.len())
+    };
+    assert_eq!(told(2_000), (0, 1));
+    assert_eq!(told(20_000), (1, 0));
 }
 
 /// The story: a promotion is seen a little later than what it led to, and the rule had been judged by then.

@@ -1,7 +1,7 @@
 //! A history that is written by hand. Times are in milliseconds.
 
 use crate::checker::{Report, Rule, check_lines};
-use crate::history::{Event, Head, Line, Purpose, Route, Tier};
+use crate::history::{Effect, Event, Head, Line, Purpose, Route, Tier};
 
 /// Two gateways with a lease of 2 s. All is about one record, unless said otherwise.
 pub(super) struct Story {
@@ -136,19 +136,49 @@ impl Story {
         let Told { status, digest, said: other, scope, key, replayed, cookies, stored } = told;
         let said = other.unwrap_or_else(|| said(nonce, status));
         let (nonce, stored) = (nonce.to_owned(), stored.to_owned());
-        self.add(
-            ms,
-            Event::Ok { op, status, nonce, digest, said, scope, key, replayed, cookies, stored },
-        )
+        let effect = Effect { nonce, said, scope, key, replayed };
+        self.add(ms, Event::Ok { op, status, effect, digest, cookies, stored })
+    }
+
+    /// The upstream's own refusal, by which nothing has happened.
+    pub(super) fn gave_back(&mut self, ms: u64, op: u64, nonce: &str) -> &mut Self {
+        self.gave_back_with(ms, op, nonce, |_| ())
+    }
+
+    pub(super) fn gave_back_with(
+        &mut self,
+        ms: u64,
+        op: u64,
+        nonce: &str,
+        change: impl FnOnce(&mut Effect),
+    ) -> &mut Self {
+        let (scope, key) = (Some(self.scope), self.key.clone());
+        let (nonce, said) = (nonce.to_owned(), said(nonce, 503));
+        let mut effect = Effect { nonce, said, scope, key, replayed: false };
+        change(&mut effect);
+        let (code, effect) = ("upstream".to_owned(), Some(effect));
+        self.add(ms, Event::Fail { op, status: 503, code, retry_after: false, effect })
     }
 
     pub(super) fn fail(&mut self, ms: u64, op: u64, status: u16, code: &str) -> &mut Self {
-        self.add(ms, Event::Fail { op, status, code: code.to_owned(), retry_after: true })
+        self.refuse(ms, op, status, code, true)
     }
 
     /// A refusal that does not say when to come again.
     pub(super) fn fail_for_good(&mut self, ms: u64, op: u64, status: u16, code: &str) -> &mut Self {
-        self.add(ms, Event::Fail { op, status, code: code.to_owned(), retry_after: false })
+        self.refuse(ms, op, status, code, false)
+    }
+
+    fn refuse(
+        &mut self,
+        ms: u64,
+        op: u64,
+        status: u16,
+        code: &str,
+        retry_after: bool,
+    ) -> &mut Self {
+        let code = code.to_owned();
+        self.add(ms, Event::Fail { op, status, code, retry_after, effect: None })
     }
 
     pub(super) fn info(&mut self, ms: u64, op: u64, why: &str) -> &mut Self {
@@ -157,12 +187,23 @@ impl Story {
 
     /// A fault of a gateway, or of all if none is named.
     pub(super) fn fault(&mut self, from: u64, to: u64, kind: &str, hits: &[usize]) -> &mut Self {
-        self.fault_with(from, to, kind, hits, false)
+        self.fault_with(from, to, kind, hits, (false, None))
+    }
+
+    /// A fault of all gateways that was noted and struck so often.
+    pub(super) fn fault_that_struck(
+        &mut self,
+        from: u64,
+        to: u64,
+        kind: &str,
+        struck: u64,
+    ) -> &mut Self {
+        self.fault_with(from, to, kind, &[], (false, Some(struck)))
     }
 
     /// A fault of what is before the truth.
     pub(super) fn near_fault(&mut self, from: u64, to: u64, kind: &str, on: usize) -> &mut Self {
-        self.fault_with(from, to, kind, &[on], true)
+        self.fault_with(from, to, kind, &[on], (true, None))
     }
 
     fn fault_with(
@@ -171,12 +212,12 @@ impl Story {
         to: u64,
         kind: &str,
         hits: &[usize],
-        near: bool,
+        (near, struck): (bool, Option<u64>),
     ) -> &mut Self {
         self.faults += 1;
         let (id, kind, hits) = (self.faults, kind.to_owned(), hits.to_vec());
         self.add(from, Event::Fault { id, kind, hits, near, note: String::new() });
-        self.add(to, Event::Healed { id })
+        self.add(to, Event::Healed { id, struck })
     }
 
     /// A part of the run begins.

@@ -26,7 +26,7 @@ fn what_happens_undisturbed_is_a_trial() {
         (Rule::Cookies, 1),
         (Rule::SettledIsFinal, 2),
         (Rule::MismatchInert, 1),
-        (Rule::OneLease, 1),
+        (Rule::OneLease, 0),
         (Rule::Detached, 0),
         (Rule::FenceWentBack, 0),
         (Rule::HoldExecutedAgain, 1),
@@ -39,7 +39,7 @@ fn what_happens_undisturbed_is_a_trial() {
         assert_eq!(trials(&story, rule), count, "{rule}");
     }
     let shown = story.report().to_string();
-    assert!(shown.contains("tried without an excuse: I1 one-lease 1, "), "{shown}");
+    assert!(shown.contains("tried without an excuse: I1 one-lease 0, I10 bounded 3, "), "{shown}");
 }
 
 #[test]
@@ -73,6 +73,18 @@ fn who_hears_nothing_tries_nothing() {
     story.call(500, 7, 0).info(12_500, 7, "timeout 12000");
     story.invoke(500, 8, 0, Purpose::AfterProbe).ok(501, 8, "n1");
     assert_eq!(count(&story), [5, 3, 4, 1]);
+}
+
+#[test]
+fn a_lease_is_tried_if_somebody_else_asks_meanwhile() {
+    let asked = |at: u64| {
+        let mut story = Story::new();
+        story.call(0, 1, 0).begin(10, "n1", 0, 1);
+        story.call(at, 2, 1).fail(at + 1, 2, 409, "request_in_progress");
+        story.end(20, "n1", 201).ok(21, 1, "n1");
+        trials(&story, Rule::OneLease)
+    };
+    assert_eq!((asked(5), asked(15), asked(19)), (0, 1, 1));
 }
 
 #[test]

@@ -59,7 +59,7 @@ pub(super) fn watch(
             if role == Role::Replica
                 && let Some(id) = all[pair_of(number)].promotion.take()
             {
-                history.note(Event::Healed { id });
+                history.note(Event::Healed { id, struck: None });
             }
         }
         thread::sleep(LOOK_EVERY);
