@@ -102,6 +102,8 @@ struct Open {
     gateway: usize,
     t: u64,
     line: u64,
+    /// Were there faults when it was sent?
+    is_faulty: bool,
 }
 
 /// A request that nobody waits for any more.
@@ -176,8 +178,9 @@ impl Checker {
             Event::Invoke { op, purpose, gateway, scope, route, key } => {
                 let record = self.record(scope, route, key);
                 self.records[record].invoked(t, purpose, gateway, line);
-                self.report.sent(purpose);
-                let before = self.open.insert(op, Open { record, purpose, gateway, t, line });
+                let is_faulty = self.report.sent(purpose);
+                let open = Open { record, purpose, gateway, t, line, is_faulty };
+                let before = self.open.insert(op, open);
                 ensure!(before.is_none(), "line {line} sends request {op} again");
             }
             Event::Ok { op, .. } => {
@@ -240,6 +243,7 @@ impl Checker {
         self.closed.push(Closed { purpose, gateway, from, until: t, heard });
         self.records[record].closed(from, t);
         if heard == Heard::Answer {
+            self.report.answered_under_faults += u64::from(open.is_faulty);
             self.records[record].heard(from, purpose);
         } else {
             self.records[record].left(gateway, from, t);

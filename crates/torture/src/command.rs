@@ -87,7 +87,8 @@ struct Deep {
     /// How long each run has faults
     #[arg(long, default_value_t = 100)]
     seconds: u64,
-    /// Add a row to the ledger in this file (docs/proof.md). The gateways are those of the commit it names
+    /// Add a row to the ledger in this file (docs/proof.md), and write there what may be claimed by it. The
+    /// gateways are those of the commit it names
     #[arg(long, conflicts_with_all = ["semel", "gateway_env"])]
     ledger: Option<PathBuf>,
     #[command(flatten)]

@@ -1,8 +1,12 @@
 //! What many runs came to, and the ledger of them.
 
+mod basis;
+mod bound;
+mod claims;
 mod commit;
 mod file;
 mod kinds;
+mod marks;
 mod sum;
 
 use std::collections::BTreeMap;
@@ -11,6 +15,7 @@ use std::fmt;
 use crate::checker::{Report, counts};
 use crate::run::Done;
 
+use basis::Basis;
 pub use file::{Ledger, Terms};
 
 /// Added to the name of a kind of fault that could not be run.
@@ -48,6 +53,8 @@ pub struct Totals {
     pub losses: BTreeMap<String, u64>,
     /// What was wrong.
     pub violations: u64,
+    /// What claims are made of.
+    basis: Basis,
 }
 
 // === impl Totals ===
@@ -92,6 +99,7 @@ impl Totals {
         for (rule, count) in report.trials() {
             *self.trials.entry(rule).or_default() += count;
         }
+        self.basis.add(report);
     }
 
     /// Was everything run, and nothing wrong?

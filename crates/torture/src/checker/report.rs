@@ -43,7 +43,9 @@ pub struct Report {
     pub requests: u64,
     /// Of these, those that were sent while there were faults.
     pub requests_under_faults: u64,
-    /// Of these, those for last words.
+    /// Of these, those that were answered, with an outcome or without.
+    pub answered_under_faults: u64,
+    /// Of all that were sent, those for last words.
     pub last_reads: u64,
     /// Outcomes that were told.
     pub outcomes: u64,
@@ -99,10 +101,12 @@ impl Report {
         self.is_faulty = name == "faults";
     }
 
-    pub(super) fn sent(&mut self, purpose: Purpose) {
+    /// Were there faults when it was sent?
+    pub(super) fn sent(&mut self, purpose: Purpose) -> bool {
         self.requests += 1;
         self.requests_under_faults += u64::from(self.is_faulty);
         self.last_reads += u64::from(purpose == Purpose::Read);
+        self.is_faulty
     }
 
     /// The names of all that was broken, each once.

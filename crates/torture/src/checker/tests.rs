@@ -63,3 +63,16 @@ fn a_quiet_run_is_counted_and_breaks_nothing() {
     assert_eq!((report.requests, report.keys, report.executions, report.outcomes), (2, 1, 1, 2));
     story.breaks(&[]);
 }
+
+#[test]
+fn requests_that_were_sent_under_faults_count_as_answered_if_they_were() {
+    let mut story = Story::new();
+    story.call(0, 1, 0).begin(1, "n1", 0, 1).end(2, "n1", 201).ok(3, 1, "n1");
+    story.phase(10, "faults").call(11, 2, 0).ok(12, 2, "n1");
+    story.call(13, 3, 0).fail(14, 3, 503, "idempotency_store_unavailable");
+    story.call(15, 4, 0).info(16, 4, "hung-up");
+    story.call(17, 5, 0).call(18, 6, 0).phase(20, "calm").ok(21, 5, "n1");
+    story.read(22, 7, 0).ok(23, 7, "n1");
+    let report = story.report();
+    assert_eq!((report.requests_under_faults, report.answered_under_faults), (5, 3));
+}

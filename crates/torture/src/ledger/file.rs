@@ -4,7 +4,7 @@ use std::path::{Path, PathBuf};
 
 use anyhow::{Context as _, ensure};
 
-use super::{Totals, commit, sum};
+use super::{Totals, claims, commit, marks, sum};
 use crate::checker::counts;
 use crate::stores::StoreKind;
 use crate::time::today;
@@ -19,7 +19,8 @@ pub(super) const COLUMNS: usize = 17;
 /// Between two seeds.
 const TO: char = '–';
 
-/// The ledger, to which a deep run adds one row: written anew after each of its runs, and never again.
+/// The ledger, to which a deep run adds one row: written anew after each of its runs, and never again. With
+/// it goes what may be claimed, between two marks.
 #[derive(Debug)]
 pub struct Ledger {
     file: PathBuf,
@@ -49,8 +50,8 @@ struct Parts<'a> {
 // === impl Ledger ===
 
 impl Ledger {
-    /// Fails if there is no ledger in the file, if it cannot be read or written, or if the sources have
-    /// changes that are in no commit: before anything is run, and not hours later.
+    /// Fails if there is no ledger in the file or no place for claims, if it cannot be read or written, or
+    /// if the sources have changes that are in no commit: before anything is run, and not hours later.
     pub fn open(file: &Path, terms: Terms) -> anyhow::Result<Self> {
         let commit = commit::current(Path::new(env!("CARGO_MANIFEST_DIR")), file)?;
         Self::of_commit(file, terms, commit)
@@ -59,6 +60,7 @@ impl Ledger {
     pub(super) fn of_commit(file: &Path, terms: Terms, commit: String) -> anyhow::Result<Self> {
         let text = read(file)?;
         sum::of_rows(&Parts::of(&text, file)?.rows)?;
+        marks::around(&text, file)?;
         std::fs::OpenOptions::new()
             .append(true)
             .open(file)
@@ -88,9 +90,11 @@ impl Ledger {
         Ok(text.contains(&format!("\n\n{sums}\n")))
     }
 
-    /// Writes the row of this deep run, in place of the one that it had before, and sums all rows up below.
+    /// Writes the row of this deep run, in place of the one that it had before, and sums all rows up below;
+    /// and what may be claimed by it, in place of all earlier claims.
     pub fn write(&mut self, totals: &Totals) -> anyhow::Result<()> {
-        let text = read(&self.file)?;
+        let claims = claims::of(&self.commit, totals);
+        let text = marks::filled(&read(&self.file)?, &self.file, &claims)?;
         let Parts { before, mut rows, after } = Parts::of(&text, &self.file)?;
         let row = self.row_of(totals);
         match rows.iter_mut().rev().find(|known| self.row.as_deref() == Some(**known)) {
@@ -166,7 +170,7 @@ pub(super) fn ruler() -> String {
 }
 
 /// They follow each other.
-fn seeds(seeds: &[u64]) -> String {
+pub(super) fn seeds(seeds: &[u64]) -> String {
     match (seeds.iter().min(), seeds.iter().max()) {
         (Some(first), Some(last)) if first != last => format!("{first}{TO}{last}"),
         (Some(only), _) => only.to_string(),
@@ -174,8 +178,8 @@ fn seeds(seeds: &[u64]) -> String {
     }
 }
 
-/// An empty ledger.
+/// An empty ledger, below a place for claims.
 #[cfg(test)]
 pub(super) fn empty() -> String {
-    format!("{HEAD}\n{}\n", ruler())
+    format!("{}\n{}\n\n{HEAD}\n{}\n", marks::BEGIN, marks::END, ruler())
 }

@@ -13,18 +13,42 @@ const NOTICED: [&str; 2] = ["stall", "promoted"];
 
 /// `kill -9` of gateways and servers.
 pub(super) fn kills(faults: &Faults) -> u64 {
-    of_kinds(faults, &["gateway-kill", "store-kill", "store-failover", "near-kill"])
+    kills_of_gateways(faults) + kills_of_servers(faults)
+}
+
+/// `kill -9` of gateways.
+pub(super) fn kills_of_gateways(faults: &Faults) -> u64 {
+    of_kinds(faults, &["gateway-kill"])
+}
+
+/// `kill -9` of servers.
+pub(super) fn kills_of_servers(faults: &Faults) -> u64 {
+    of_kinds(faults, &["store-kill", "store-failover", "near-kill"])
+}
+
+/// Of both networks.
+pub(super) fn of_networks(faults: &Faults) -> u64 {
+    of_kinds(faults, &["front-", "back-"])
+}
+
+/// Of servers, with those that were killed: they are started again.
+pub(super) fn restarts(faults: &Faults) -> u64 {
+    kills_of_servers(faults) + of_kinds(faults, &["store-restart"])
+}
+
+/// Was a replica promoted, and not in good order?
+pub(super) fn has_promotion(faults: &Faults) -> bool {
+    faults.contains_key("promoted")
 }
 
 /// The groups that claims are about, in words.
 pub(super) fn summed_up(faults: &Faults) -> String {
     let all = of_kinds(faults, &[""]) - of_kinds(faults, &NOTICED);
-    let restarts = ["store-kill", "store-restart", "store-failover", "near-kill"];
     format!(
         "{} kill -9, {} network faults, {} restarts of servers, {all} faults in all",
         kills(faults),
-        of_kinds(faults, &["front-", "back-"]),
-        of_kinds(faults, &restarts)
+        of_networks(faults),
+        restarts(faults)
     )
 }
 

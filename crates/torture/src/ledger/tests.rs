@@ -1,5 +1,7 @@
 //! Rows of the ledger, and their sums.
 
+mod claims;
+
 use super::file::{empty, ruler};
 use super::*;
 use crate::checker::{Rule, Violation};
@@ -15,6 +17,11 @@ fn done(seed: u64, takeovers: u64) -> Done {
     report.faults.insert("gateway-kill".to_owned(), 2);
     report.trials.insert(Rule::OneLease, 9);
     Done { report, failure: None, missing: None, kept: None }
+}
+
+fn violation() -> Violation {
+    let (rule, route) = (Rule::OneAnswer, Route::Hold);
+    Violation { rule, scope: 0, route, key: String::new(), lines: Vec::new(), what: String::new() }
 }
 
 fn totals(done: &Done) -> Totals {
@@ -74,6 +81,10 @@ fn the_ledger_of_this_project_is_one() {
     let terms = Terms { stores: StoreKind::ALL.to_vec(), seconds: 100 };
     let ledger = Ledger::of_commit(&file, terms, "c0ffee".to_owned()).expect("a ledger");
     assert!(ledger.is_summed_up().expect("sums"), "a row was changed or removed by hand");
+    let text = std::fs::read_to_string(&file).expect("read");
+    for mark in [marks::BEGIN, marks::END] {
+        assert_eq!(text.matches(mark).count(), 1, "{mark}");
+    }
 }
 
 #[test]
@@ -101,14 +112,7 @@ fn what_is_no_ledger_is_refused_at_once() {
 fn a_run_that_failed_counts_as_that_and_with_all_that_was_wrong_in_it() {
     let mut failed = done(7, 3);
     failed.failure = Some("a gateway ended by itself".to_owned());
-    failed.report.violations.push(Violation {
-        rule: Rule::OneAnswer,
-        scope: 0,
-        route: Route::Hold,
-        key: String::new(),
-        lines: Vec::new(),
-        what: String::new(),
-    });
+    failed.report.violations.push(violation());
     let mut totals = totals(&failed);
     totals.add_unbegun(8);
     assert_eq!((totals.runs, totals.failed, totals.violations), (0, 2, 1));
