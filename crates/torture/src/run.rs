@@ -316,7 +316,6 @@ impl Plan {
             store: stores.url(number).to_owned(),
             // Some remember what is settled, and some always ask.
             cache_bytes: if dice.percent(50) { CACHE_BYTES } else { 0 },
-            top: String::new(),
         }
     }
 
