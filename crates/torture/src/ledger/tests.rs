@@ -2,8 +2,7 @@
 
 use super::file::{empty, ruler};
 use super::*;
-use crate::checker::{Rule, Violation};
-use crate::history::Route;
+use crate::checker::{Rule, Subject, Violation};
 use crate::nemesis::Kind;
 use crate::stores::StoreKind;
 
@@ -103,9 +102,7 @@ fn a_run_that_failed_counts_as_that_and_with_all_that_was_wrong_in_it() {
     failed.failure = Some("a gateway ended by itself".to_owned());
     failed.report.violations.push(Violation {
         rule: Rule::OneAnswer,
-        scope: 0,
-        route: Route::Hold,
-        key: String::new(),
+        subject: Subject::Gateway(0),
         lines: Vec::new(),
         what: String::new(),
     });
