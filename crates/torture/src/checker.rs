@@ -4,6 +4,7 @@
 //! answers and the faults at that time.
 
 mod answers;
+mod exits;
 mod faults;
 mod judge;
 mod record;
@@ -19,11 +20,12 @@ use std::path::Path;
 use anyhow::{Context as _, ensure};
 
 pub(crate) use report::counts;
-pub use report::{Report, Violation};
+pub use report::{Report, Subject, Violation};
 pub use rule::Rule;
 
 use crate::history::{Event, Head, Line, Purpose, Route, Tier};
 use answers::Refusal;
+use exits::Asked;
 use faults::Faults;
 use record::{Ended, Execution, Moment, Record};
 
@@ -49,6 +51,8 @@ pub(crate) struct Checker {
     open: HashMap<u64, Open>,
     /// Requests that were answered, or given up.
     closed: Vec<Closed>,
+    /// What gateways were asked for.
+    asked: Vec<Asked>,
     suspicions: Vec<Suspicion>,
     accusations: Vec<Accusation>,
     report: Report,
@@ -164,6 +168,7 @@ impl Checker {
             executions: HashMap::new(),
             open: HashMap::new(),
             closed: Vec::new(),
+            asked: Vec::new(),
             suspicions: Vec::new(),
             accusations: Vec::new(),
             report,
@@ -214,6 +219,9 @@ impl Checker {
             Event::Healed { id, struck: Some(0) } => self.withdraw(id),
             Event::Healed { id, .. } => self.faults.end(id, t),
             Event::Refused { count, .. } => self.report.refused += count,
+            Event::Asked { gateway, to, since, done, note } => {
+                self.asked.push(Asked { gateway, to, during: (since, t), done, line, note });
+            }
         }
         Ok(())
     }
@@ -296,7 +304,8 @@ impl Checker {
 
     fn violation(&self, rule: Rule, record: usize, lines: Vec<u64>, what: String) -> Violation {
         let Record { scope, route, key, .. } = &self.records[record];
-        Violation { rule, scope: *scope, route: *route, key: key.clone(), lines, what }
+        let subject = Subject::Record { scope: *scope, route: *route, key: key.clone() };
+        Violation { rule, subject, lines, what }
     }
 
     /// May records have been lost between two moments? Only by a promotion, which may be noticed a little

@@ -9,12 +9,12 @@ use std::time::Duration;
 
 use anyhow::Context as _;
 
-use crate::history::{Event, History};
+use crate::history::{Event, History, Wish};
 use crate::proxy::Proxy;
 use crate::stop;
 
-use gateway::Crash;
 pub(crate) use gateway::Gateway;
+use gateway::Start;
 pub(crate) use setup::Setup;
 
 /// Of all routes. Short, so that it runs out often.
@@ -66,7 +66,8 @@ impl Fleet {
         let fleet = Self { program, environment, places, history };
         for number in 0..fleet.len() {
             // Nothing is broken yet: what does not start now never will.
-            fleet.launch(number, &mut fleet.gateway(number), Duration::ZERO)?;
+            let failed = fleet.launch(number, &mut fleet.gateway(number))?;
+            anyhow::ensure!(failed.is_none(), "gateway {number}: {}", failed.unwrap_or_default());
             fleet.wait_until_ready(number, START_LIMIT)?;
         }
         Ok(fleet)
@@ -92,20 +93,37 @@ impl Fleet {
         Ok(())
     }
 
-    /// SIGTERM, and waits for its end. Fails if it does not end by itself, or badly.
+    /// SIGTERM, and waits for its end. Fails if it does not end by itself, or crashes.
     pub(crate) fn terminate(&self, number: usize) -> anyhow::Result<()> {
         let mut gateway = self.gateway(number);
         self.check_alive(number, gateway.as_mut())?;
         self.note_refused(number, gateway.as_ref());
         let Some(running) = gateway.take() else { return Ok(()) };
+        let place = &self.places[number];
+        let since = self.history.clock().now();
         let ended = running.terminate(TERM_LIMIT);
-        self.places[number].front.lead_to(None);
-        ended.with_context(|| format!("gateway {number}"))
+        place.front.lead_to(None);
+        let has_cut = !ended.with_context(|| format!("gateway {number}"))?;
+        let said = has_cut.then(|| gateway::last_lines(&place.log));
+        self.note_asked(number, Wish::End, since, said.as_deref());
+        Ok(())
     }
 
-    /// Starts a gateway that was killed or terminated.
+    /// Starts a gateway that was killed or terminated, as often as it takes: its store may be away. Whether
+    /// it was is for the checker to say.
     pub(crate) fn start_again(&self, number: usize) -> anyhow::Result<()> {
-        self.launch(number, &mut self.gateway(number), START_LIMIT)
+        let mut gateway = self.gateway(number);
+        let clock = self.history.clock();
+        let began = clock.elapsed();
+        loop {
+            let since = clock.now();
+            let failed = self.launch(number, &mut gateway)?;
+            self.note_asked(number, Wish::Start, since, failed.as_deref());
+            let Some(why) = failed else { return Ok(()) };
+            let is_late = clock.is_over(began, START_LIMIT);
+            anyhow::ensure!(!is_late, "gateway {number}: {why}");
+            stop::sleep(BETWEEN_STARTS);
+        }
     }
 
     pub(crate) fn pause(&self, number: usize) -> anyhow::Result<()> {
@@ -146,29 +164,21 @@ impl Fleet {
         anyhow::bail!("gateway {number} ended by itself ({status}) and said:\n{said}")
     }
 
+    /// One start. Why it failed, if it did; a crash is an error.
     fn launch(
         &self,
         number: usize,
         gateway: &mut Option<Gateway>,
-        limit: Duration,
-    ) -> anyhow::Result<()> {
-        let place = &self.places[number];
-        let clock = self.history.clock();
-        let began = clock.elapsed();
-        loop {
-            stop::check()?;
-            match Gateway::start(&self.program, &place.config, &place.log, &self.environment) {
-                Ok(started) => {
-                    place.front.lead_to(Some(started.listen()));
-                    *gateway = Some(started);
-                    return Ok(());
-                }
-                // Its store may be away.
-                Err(error) if !error.is::<Crash>() && !clock.is_over(began, limit) => {
-                    stop::sleep(BETWEEN_STARTS);
-                }
-                Err(error) => return Err(error.context(format!("gateway {number}"))),
+    ) -> anyhow::Result<Option<String>> {
+        let Place { config, log, front, .. } = &self.places[number];
+        let start = Gateway::start(&self.program, config, log, &self.environment);
+        match start.with_context(|| format!("gateway {number}"))? {
+            Start::Listens(started) => {
+                front.lead_to(Some(started.listen()));
+                *gateway = Some(started);
+                Ok(None)
             }
+            Start::Failed(why) => Ok(Some(why)),
         }
     }
 
@@ -182,6 +192,13 @@ impl Fleet {
             std::thread::sleep(BETWEEN_STARTS);
         }
         Ok(())
+    }
+
+    /// Writes down what a gateway was asked for, and, if it failed, the end of what it said.
+    fn note_asked(&self, number: usize, to: Wish, since: u64, failed: Option<&str>) {
+        let gateway = self.places[number].number;
+        let note = failed.and_then(|said| said.lines().last()).unwrap_or_default().to_owned();
+        self.history.note(Event::Asked { gateway, to, since, done: failed.is_none(), note });
     }
 
     fn note_refused(&self, number: usize, gateway: Option<&Gateway>) {

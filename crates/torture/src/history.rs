@@ -6,6 +6,6 @@
 mod event;
 mod writer;
 
-pub use event::{Effect, Event, Head, Line, Purpose, Route, Tier};
+pub use event::{Effect, Event, Head, Line, Purpose, Route, Tier, Wish};
 pub(crate) use writer::History;
 pub use writer::HistoryFile;

@@ -70,6 +70,9 @@ pub struct Done {
     pub kept: Option<PathBuf>,
 }
 
+/// Says so when it is dropped.
+struct Over<'a>(&'a AtomicBool);
+
 /// Runs, checks, and clears up. Fails if nothing could be begun, or if it was stopped and nothing was
 /// wrong until then; a run that began and broke off is checked like any other.
 pub fn run(plan: &Plan) -> anyhow::Result<Done> {
@@ -197,8 +200,7 @@ fn with_watch<T>(
         scope.spawn(|| watch_machine(history, &is_over));
         scope.spawn(|| stores.watch(history, &is_over));
         let dead = scope.spawn(|| watch_gateways(fleet, &is_over));
-        let result = work();
-        is_over.store(true, Ordering::Relaxed);
+        let result = until_over(&is_over, work);
         match dead.join() {
             Ok(Some(dead)) => {
                 Err(result.err().unwrap_or_else(|| anyhow::anyhow!("it went on"))).context(dead)
@@ -206,6 +208,12 @@ fn with_watch<T>(
             _ => result,
         }
     })
+}
+
+/// Does it, and says when it is over; also if it panics, as a scope waits for all who watch.
+fn until_over<T>(is_over: &AtomicBool, work: impl FnOnce() -> T) -> T {
+    let _over = Over(is_over);
+    work()
 }
 
 /// Writes down when the machine stood still: leases may have run out then, without anybody's fault.
@@ -236,6 +244,14 @@ fn watch_gateways(fleet: &Fleet, is_over: &AtomicBool) -> Option<String> {
 pub(crate) fn note_stall(history: &History, from: u64, what: &str) {
     let id = history.note_unplanned(from, "stall", what.to_owned());
     history.note(Event::Healed { id, struck: None });
+}
+
+// === impl Over ===
+
+impl Drop for Over<'_> {
+    fn drop(&mut self) {
+        self.0.store(true, Ordering::Relaxed);
+    }
 }
 
 // === impl Done ===
@@ -316,7 +332,6 @@ impl Plan {
             store: stores.url(number).to_owned(),
             // Some remember what is settled, and some always ask.
             cache_bytes: if dice.percent(50) { CACHE_BYTES } else { 0 },
-            top: String::new(),
         }
     }
 
@@ -361,6 +376,16 @@ impl Plan {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    /// The story: whoever watched a run that had panicked watched for ever, and nobody heard of the panic.
+    #[test]
+    fn what_panics_is_over() {
+        let is_over = AtomicBool::new(false);
+        let panicked =
+            std::panic::catch_unwind(|| until_over::<()>(&is_over, || panic!("on purpose")));
+        panicked.expect_err("a panic");
+        assert!(is_over.into_inner());
+    }
 
     #[test]
     fn every_other_run_on_a_cluster_loses_no_records() {

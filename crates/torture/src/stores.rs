@@ -232,7 +232,7 @@ impl Stores {
         }
     }
 
-    /// Breaks a server for so long, and mends it; for readers, what was done.
+    /// Breaks a server for so long, and mends it.
     pub(crate) fn strike(
         &self,
         kind: Kind,

@@ -3,19 +3,18 @@
 //! Each run has the faults that bring its mistake out. What chance decides is tried again with other
 //! seeds, a few times.
 
-use std::path::PathBuf;
+mod support;
+
 use std::process::Command;
-use std::sync::{Mutex, OnceLock, PoisonError};
 
 use semel_planted::{Bug, VARIABLE};
 use semel_torture::checker::Rule;
 use semel_torture::run::{Plan, run};
-use semel_torture::{Kind, StoreKind, build_with_bugs};
+use semel_torture::{Kind, StoreKind};
+
+use support::{one_at_a_time, semel};
 
 const TRIES: u64 = 5;
-
-/// Runs share the machine with clients, servers and gateways, so one comes after the other.
-static ONE_AT_A_TIME: Mutex<()> = Mutex::new(());
 
 /// What brings a mistake out.
 struct Hunt {
@@ -28,16 +27,11 @@ struct Hunt {
     rule: Rule,
 }
 
-fn semel() -> PathBuf {
-    static SEMEL: OnceLock<PathBuf> = OnceLock::new();
-    SEMEL.get_or_init(|| build_with_bugs().expect("the gateway")).clone()
-}
-
 // === impl Hunt ===
 
 impl Hunt {
     fn is_successful(&self) {
-        let _one = ONE_AT_A_TIME.lock().unwrap_or_else(PoisonError::into_inner);
+        let _turn = one_at_a_time();
         let mut reports = Vec::new();
         for seed in 1..=TRIES {
             let done = run(&self.plan(seed)).expect("a run");
@@ -113,7 +107,7 @@ hunts! {
 /// The same program with no mistake named is as good as any other.
 #[test]
 fn nothing_is_found_where_nothing_is_planted() {
-    let _one = ONE_AT_A_TIME.lock().unwrap_or_else(PoisonError::into_inner);
+    let _turn = one_at_a_time();
     let kinds = [Kind::GatewayPause, Kind::GatewayKill, Kind::BackBlackHole, Kind::BackReset];
     let mut plan = Plan::new(StoreKind::Redis, 1, 6, semel());
     (plan.clients, plan.slow_percent, plan.kinds) = (32, 30, Some(kinds.to_vec()));

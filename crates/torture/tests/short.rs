@@ -3,24 +3,19 @@
 //! The program is the one that bugs can be planted into, and none is.
 //! Which faults come is drawn from the seed, so that they come is not left to chance.
 
-use std::path::PathBuf;
-use std::sync::{Mutex, OnceLock, PoisonError};
+mod support;
 
+use std::process::Command;
+
+use semel_torture::StoreKind;
 use semel_torture::run::{Plan, run};
-use semel_torture::{StoreKind, build_with_bugs};
+
+use support::{one_at_a_time, semel, turn};
 
 const SECONDS: u64 = 14;
 
-/// Runs share two cores with clients, servers and gateways, so one comes after the other.
-static ONE_AT_A_TIME: Mutex<()> = Mutex::new(());
-
-fn semel() -> PathBuf {
-    static SEMEL: OnceLock<PathBuf> = OnceLock::new();
-    SEMEL.get_or_init(|| build_with_bugs().expect("the gateway")).clone()
-}
-
 fn survives(store: StoreKind, seed: u64) {
-    let _one = ONE_AT_A_TIME.lock().unwrap_or_else(PoisonError::into_inner);
+    let _turn = one_at_a_time();
     let mut plan = Plan::new(store, seed, SECONDS, semel());
     plan.clients = 24;
     // So that many leases are held when something breaks.
@@ -68,4 +63,12 @@ fn postgres_survives() {
 #[test]
 fn tiers_survive() {
     survives(StoreKind::Tiered, 105);
+}
+
+/// The runs of another test program are those of another process.
+#[test]
+fn while_one_runs_no_other_program_has_its_turn() {
+    let _turn = one_at_a_time();
+    let other = Command::new("flock").arg("--nonblock").arg(turn()).arg("true").status();
+    assert_eq!(other.expect("flock (util-linux) starts").code(), Some(1));
 }

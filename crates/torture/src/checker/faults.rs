@@ -106,6 +106,17 @@ impl Faults {
         self.touching(Some(gateway), from, until).find(is_own)
     }
 
+    /// What kept a gateway from its store that has just begun. That the one before it was frozen did not.
+    pub(super) fn store_loss_at_start(
+        &self,
+        gateway: usize,
+        from: u64,
+        until: u64,
+    ) -> Option<&Happened> {
+        let found = self.touching(Some(gateway), from, until).find(|fault| fault.breaks_store());
+        found.or_else(|| self.long_stall(from, until))
+    }
+
     /// What a client of this gateway may have noticed.
     pub(super) fn any(&self, gateway: usize, from: u64, until: u64) -> Option<&Happened> {
         self.touching(Some(gateway), from, until).next()
@@ -142,6 +153,12 @@ impl Faults {
     /// Has this one ended in this time?
     pub(super) fn has_ended(&self, gateway: usize, from: u64, until: u64) -> bool {
         self.touching(Some(gateway), from, until).any(Happened::ends_gateways)
+    }
+
+    /// When this one last began in this time, after it had ended: all that it knows is younger.
+    pub(super) fn last_start(&self, gateway: usize, from: u64, until: u64) -> Option<u64> {
+        let ends = self.touching(Some(gateway), from, until).filter(|fault| fault.ends_gateways());
+        ends.map(|fault| fault.ended).filter(|ended| *ended <= until).max()
     }
 
     /// Was this one asked to end in this time?
@@ -216,9 +233,13 @@ impl Happened {
     }
 
     fn parts_from_store(&self) -> bool {
-        let kinds = ["back-", "store-", "disk-"];
-        let parts = kinds.iter().any(|kind| self.kind.starts_with(kind)) && !self.near;
         // A frozen gateway finds its verbs overdue when it goes on.
-        parts || self.kind == "gateway-pause"
+        self.breaks_store() || self.kind == "gateway-pause"
+    }
+
+    /// The store itself, or the way there.
+    fn breaks_store(&self) -> bool {
+        let kinds = ["back-", "store-", "disk-"];
+        kinds.iter().any(|kind| self.kind.starts_with(kind)) && !self.near
     }
 }

@@ -25,6 +25,7 @@ impl Checker {
             self.judge_last_words(record);
         }
         self.judge_accusations();
+        self.judge_exits();
         self.count_trials();
         self.report.keys = self.records.len() as u64;
         let unknown = self.records.iter().filter(|record| record.unknown.is_some());

@@ -14,16 +14,28 @@ const SHOWN_MAX: usize = 20;
 pub struct Violation {
     /// What was broken.
     pub rule: Rule,
-    /// The scope of the record.
-    pub scope: u8,
-    /// Its route.
-    pub route: Route,
-    /// Its key.
-    pub key: String,
+    /// What it is about.
+    pub subject: Subject,
     /// The lines of the history that show it.
     pub lines: Vec<u64>,
     /// In words.
     pub what: String,
+}
+
+/// What something can be wrong with.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Subject {
+    /// With a record.
+    Record {
+        /// Its scope.
+        scope: u8,
+        /// Its route.
+        route: Route,
+        /// Its key.
+        key: String,
+    },
+    /// With the gateway of this number.
+    Gateway(usize),
 }
 
 /// What was counted, and what was wrong.
@@ -201,7 +213,16 @@ pub(crate) fn counts(counted: &BTreeMap<String, u64>) -> String {
 
 impl fmt::Display for Violation {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Self { rule, scope, route, key, lines, what } = self;
-        write!(f, "{rule}: scope {scope}, /{route}, key {key}: {what} (lines {lines:?})")
+        let Self { rule, subject, lines, what } = self;
+        write!(f, "{rule}: {subject}: {what} (lines {lines:?})")
+    }
+}
+
+impl fmt::Display for Subject {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Record { scope, route, key } => write!(f, "scope {scope}, /{route}, key {key}"),
+            Self::Gateway(number) => write!(f, "gateway {number}"),
+        }
     }
 }

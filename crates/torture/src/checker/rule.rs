@@ -48,13 +48,15 @@ pub enum Rule {
     HeldUnexecuted,
     /// A refusal that something must have caused, and nothing had happened.
     CauselessRefusal,
+    /// A gateway could not start, or cut off work at its end, and its store was there.
+    BadExit,
 }
 
 // === impl Rule ===
 
 impl Rule {
     /// All of them.
-    pub const ALL: [Self; 21] = [
+    pub const ALL: [Self; 22] = [
         Self::OneLease,
         Self::SettledIsFinal,
         Self::Fenced,
@@ -76,6 +78,7 @@ impl Rule {
         Self::Liveness,
         Self::HeldUnexecuted,
         Self::CauselessRefusal,
+        Self::BadExit,
     ];
 
     /// Its name, after the id of the invariant that it belongs to, if there is one.
@@ -102,6 +105,7 @@ impl Rule {
             Self::Liveness => "liveness",
             Self::HeldUnexecuted => "held-unexecuted",
             Self::CauselessRefusal => "causeless-refusal",
+            Self::BadExit => "bad-exit",
         }
     }
 

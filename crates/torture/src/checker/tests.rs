@@ -2,6 +2,7 @@
 
 mod answers;
 mod executions;
+mod exits;
 mod last_words;
 mod story;
 mod trials;

@@ -3,15 +3,17 @@
 use std::fs::{self, OpenOptions};
 use std::io::{Read as _, Write as _};
 use std::net::{SocketAddr, TcpStream};
+use std::os::unix::process::CommandExt as _;
 use std::path::Path;
-use std::process::{Child, ExitStatus, Stdio};
+use std::process::{Child, Command, ExitStatus, Stdio};
 use std::thread;
 use std::time::Duration;
 
-use anyhow::{Context as _, anyhow, bail, ensure};
+use anyhow::{Context as _, bail};
 use rustix::process::{Pid, Signal, kill_process};
 
 use crate::program::{spawn, tied};
+use crate::stop;
 use crate::time::Clock;
 
 const START_LIMIT: Duration = Duration::from_secs(30);
@@ -27,9 +29,12 @@ pub(crate) struct Gateway {
     admin: SocketAddr,
 }
 
-/// It ended in a way that nothing excuses.
-#[derive(Debug)]
-pub(super) struct Crash(String);
+/// What came of a start.
+pub(super) enum Start {
+    Listens(Gateway),
+    /// It ended with 1, which says that it could not begin: its store may be away. Or it hangs.
+    Failed(String),
+}
 
 // === impl Gateway ===
 
@@ -40,41 +45,32 @@ impl Gateway {
         config: &Path,
         log: &Path,
         environment: &[(String, String)],
-    ) -> anyhow::Result<Self> {
+    ) -> anyhow::Result<Start> {
         let file = OpenOptions::new().create(true).append(true).open(log)?;
         let before = usize::try_from(file.metadata()?.len())?;
-        let mut command = tied(program);
-        command.args(["gateway", "--listen", "127.0.0.1:0", "--admin", "127.0.0.1:0", "--config"]);
-        command.arg(config).stdin(Stdio::null()).stdout(file.try_clone()?).stderr(file);
-        for (name, _) in std::env::vars_os() {
-            if name.as_encoded_bytes().starts_with(b"SEMEL_") {
-                command.env_remove(name);
-            }
-        }
-        command.envs(environment.iter().map(|(name, value)| (name, value)));
+        let mut command = command(program, config, environment);
+        command.stdout(file.try_clone()?).stderr(file);
         // Held from here on, so that it is killed if it does not get up.
         let nowhere = SocketAddr::from(([127, 0, 0, 1], 0));
         let child = spawn(command).context("setpriv (util-linux) does not start the gateway")?;
         let mut gateway = Self { child, listen: nowhere, admin: nowhere };
-        let clock = Clock::start();
-        loop {
-            let said = fs::read(log)?;
-            let new = String::from_utf8_lossy(said.get(before..).unwrap_or_default());
-            if let Some((listen, admin)) = addresses(&new) {
-                (gateway.listen, gateway.admin) = (listen, admin);
-                return Ok(gateway);
+        let mut said = String::new();
+        let seen = look(START_LIMIT, || {
+            // In this order: what has ended has said everything.
+            let ended = gateway.has_ended();
+            said = text_after(log, before)?;
+            Ok(addresses(&said).map(Ok).or(ended.map(Err)))
+        })?;
+        match seen {
+            Some(Ok(both)) => {
+                (gateway.listen, gateway.admin) = both;
+                Ok(Start::Listens(gateway))
             }
-            if let Some(status) = gateway.has_ended() {
-                let why = format!("it ended at its start ({status}) and said:\n{new}");
-                // 1 says that it could not begin: its store may be away.
-                return Err(if status.code() == Some(1) {
-                    anyhow!(why)
-                } else {
-                    anyhow!(Crash(why))
-                });
+            Some(Err(status)) if status.code() == Some(1) => {
+                Ok(Start::Failed(format!("it could not start, and said:\n{said}")))
             }
-            ensure!(clock.elapsed() < START_LIMIT, "it does not listen, and said:\n{new}");
-            thread::sleep(BETWEEN_LOOKS);
+            Some(Err(status)) => bail!("it ended at its start ({status}) and said:\n{said}"),
+            None => Ok(Start::Failed(format!("it does not listen, and said:\n{said}"))),
         }
     }
 
@@ -94,20 +90,18 @@ impl Gateway {
         self.child.try_wait().ok().flatten()
     }
 
-    /// SIGTERM, and waits for a good end.
-    pub(super) fn terminate(mut self, limit: Duration) -> anyhow::Result<()> {
+    /// SIGTERM, and waits for its end. Did it come to an end with everything? 1 says that something was cut
+    /// off, such as a claim whose fate a store that was away did not tell.
+    pub(super) fn terminate(mut self, limit: Duration) -> anyhow::Result<bool> {
         self.signal(Signal::TERM)?;
-        let clock = Clock::start();
-        while clock.elapsed() < limit {
-            if let Some(status) = self.has_ended() {
-                // 1 says that something was cut off: a claim whose fate a store that was away did not tell.
-                let is_fine = matches!(status.code(), Some(0 | 1));
-                ensure!(is_fine, "it ended with {status} when it was asked to end");
-                return Ok(());
-            }
-            thread::sleep(BETWEEN_LOOKS);
+        let ended = look(limit, || Ok(self.has_ended()))?;
+        let status =
+            ended.with_context(|| format!("it has not ended {limit:?} after it was asked to"))?;
+        match status.code() {
+            Some(0) => Ok(true),
+            Some(1) => Ok(false),
+            _ => bail!("it ended with {status} when it was asked to end"),
         }
-        bail!("it has not ended {limit:?} after it was asked to")
     }
 
     pub(super) fn is_ready(&self) -> bool {
@@ -125,6 +119,43 @@ impl Gateway {
     }
 }
 
+fn command(program: &Path, config: &Path, environment: &[(String, String)]) -> Command {
+    let mut command = tied(program);
+    command.args(["gateway", "--listen", "127.0.0.1:0", "--admin", "127.0.0.1:0", "--config"]);
+    // What a terminal sends to all of its job is not meant for gateways: they end as the run says.
+    command.arg(config).stdin(Stdio::null()).process_group(0);
+    for (name, _) in std::env::vars_os() {
+        if name.as_encoded_bytes().starts_with(b"SEMEL_") {
+            command.env_remove(name);
+        }
+    }
+    command.envs(environment.iter().map(|(name, value)| (name, value)));
+    command
+}
+
+/// Looks until there is something to see; `None` if there is nothing within `limit`. Fails once a signal
+/// has come.
+fn look<T>(
+    limit: Duration,
+    mut see: impl FnMut() -> anyhow::Result<Option<T>>,
+) -> anyhow::Result<Option<T>> {
+    let clock = Clock::start();
+    while clock.elapsed() < limit {
+        stop::check()?;
+        if let Some(seen) = see()? {
+            return Ok(Some(seen));
+        }
+        thread::sleep(BETWEEN_LOOKS);
+    }
+    Ok(None)
+}
+
+/// What is in a log after so many bytes.
+fn text_after(log: &Path, bytes: usize) -> anyhow::Result<String> {
+    let said = fs::read(log)?;
+    Ok(String::from_utf8_lossy(said.get(bytes..).unwrap_or_default()).into_owned())
+}
+
 /// Another has the lease, or had it and settled. Who renews may find its own settlement, of which it has not
 /// heard; that is no refusal.
 fn is_refusal(line: &str) -> bool {
@@ -139,14 +170,6 @@ fn is_refusal(line: &str) -> bool {
 fn value(line: &str) -> Option<u64> {
     line.rsplit_once(' ')?.1.parse().ok()
 }
-
-impl std::fmt::Display for Crash {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.write_str(&self.0)
-    }
-}
-
-impl std::error::Error for Crash {}
 
 impl Drop for Gateway {
     fn drop(&mut self) {

@@ -13,8 +13,6 @@ pub(crate) struct Setup {
     pub(crate) store: String,
     /// Settled records that it remembers, in bytes; without, the store is always asked.
     pub(crate) cache_bytes: u64,
-    /// Lines for the top of the file.
-    pub(crate) top: String,
 }
 
 // === impl Setup ===
@@ -26,13 +24,13 @@ impl Setup {
     }
 
     fn text(&self) -> String {
-        let Self { upstream, store, cache_bytes, top } = self;
+        let Self { upstream, store, cache_bytes } = self;
         let lease = LEASE.as_millis();
         format!(
             r#"upstream = "{upstream}"
 store = "{store}"
 log = "warn"
-{top}
+
 [policy]
 profile = "ietf"
 lease = "{lease}ms"

@@ -54,6 +54,16 @@ pub enum Purpose {
     Read,
 }
 
+/// What a gateway is asked for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Wish {
+    /// To begin to serve, after it was killed or had ended.
+    Start,
+    /// To answer what runs, and end.
+    End,
+}
+
 /// The first line.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Head {
@@ -224,6 +234,20 @@ pub enum Event {
         gateway: usize,
         /// How many.
         count: u64,
+    },
+    /// A gateway was asked to start or to end, and this is what came of it.
+    Asked {
+        /// Which gateway.
+        gateway: usize,
+        /// What it was asked for.
+        to: Wish,
+        /// When, in microseconds since the run began.
+        since: u64,
+        /// Has it done so? Else its exit code was 1: it could not start, or work was cut off. Or it was
+        /// started, and did not listen for half a minute.
+        done: bool,
+        /// For readers: the last that it said, if it failed.
+        note: String,
     },
 }
 

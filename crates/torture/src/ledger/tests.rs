@@ -4,8 +4,7 @@ mod claims;
 
 use super::file::{empty, ruler};
 use super::*;
-use crate::checker::{Rule, Violation};
-use crate::history::Route;
+use crate::checker::{Rule, Subject, Violation};
 use crate::nemesis::Kind;
 use crate::stores::StoreKind;
 
@@ -20,8 +19,8 @@ fn done(seed: u64, takeovers: u64) -> Done {
 }
 
 fn violation() -> Violation {
-    let (rule, route) = (Rule::OneAnswer, Route::Hold);
-    Violation { rule, scope: 0, route, key: String::new(), lines: Vec::new(), what: String::new() }
+    let (rule, subject) = (Rule::OneAnswer, Subject::Gateway(0));
+    Violation { rule, subject, lines: Vec::new(), what: String::new() }
 }
 
 fn totals(done: &Done) -> Totals {

@@ -1,7 +1,6 @@
 //! The kinds of faults.
 
 use std::fmt;
-use std::str::FromStr;
 
 /// A kind of fault.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
@@ -161,15 +160,6 @@ impl Kind {
         let found: Vec<Self> = Self::ALL.into_iter().filter(begins).collect();
         anyhow::ensure!(!found.is_empty(), "no fault is called {name:?}");
         Ok(found)
-    }
-}
-
-impl FromStr for Kind {
-    type Err = anyhow::Error;
-
-    fn from_str(name: &str) -> Result<Self, Self::Err> {
-        let found = Self::ALL.into_iter().find(|kind| kind.as_str() == name);
-        found.ok_or_else(|| anyhow::anyhow!("no fault is called {name:?}"))
     }
 }
 

@@ -3,11 +3,10 @@
 use std::fs::{self, File};
 use std::io::Write as _;
 use std::path::{Path, PathBuf};
-use std::process::Command;
-use std::thread;
 use std::time::Duration;
 
 use anyhow::ensure;
+use semel_testserver::Mount;
 
 use crate::stop;
 
@@ -16,8 +15,8 @@ const FILLER: &str = "filler";
 
 pub(super) struct Disk {
     directory: PathBuf,
-    /// Why it cannot be filled up; else it is a mount.
-    missing: Option<String>,
+    /// If there is none, why: then it cannot be filled up.
+    mount: Result<Mount, String>,
 }
 
 // === impl Disk ===
@@ -27,10 +26,9 @@ impl Disk {
     pub(super) fn new(scratch: &Path) -> anyhow::Result<Self> {
         let directory = scratch.join("disk");
         fs::create_dir(&directory)?;
-        let mut mount = Command::new("mount");
-        mount.args(["-t", "tmpfs", "-o", &format!("size={BYTES}"), "tmpfs"]).arg(&directory);
-        let missing = run(&mut mount).err().map(|error| format!("needs root to mount: {error}"));
-        Ok(Self { directory, missing })
+        let mount = Mount::in_memory(&directory, BYTES)
+            .map_err(|error| format!("needs root to mount: {error}"));
+        Ok(Self { directory, mount })
     }
 
     pub(super) fn url(&self) -> String {
@@ -38,33 +36,17 @@ impl Disk {
     }
 
     pub(super) fn missing(&self) -> Option<&str> {
-        self.missing.as_deref()
+        self.mount.as_ref().err().map(String::as_str)
     }
 
     /// Leaves no space for so long.
     pub(super) fn full_for(&self, lasts: Duration) -> anyhow::Result<()> {
-        ensure!(self.missing.is_none(), "the disk cannot be filled up");
+        ensure!(self.mount.is_ok(), "the disk cannot be filled up");
         let filler = self.directory.join(FILLER);
         fill(&filler)?;
         stop::sleep(lasts);
         fs::remove_file(filler)?;
         Ok(())
-    }
-}
-
-impl Drop for Disk {
-    fn drop(&mut self) {
-        if self.missing.is_some() {
-            return;
-        }
-        // A process that was just killed may hold it for a moment longer.
-        for _ in 0..100 {
-            if run(Command::new("umount").arg(&self.directory)).is_ok() {
-                return;
-            }
-            thread::sleep(Duration::from_millis(50));
-        }
-        eprintln!("{} is still in use and stays mounted", self.directory.display());
     }
 }
 
@@ -77,9 +59,5 @@ fn fill(filler: &Path) -> anyhow::Result<()> {
     Ok(())
 }
 
-fn run(command: &mut Command) -> anyhow::Result<()> {
-    let output = command.output()?;
-    let said = String::from_utf8_lossy(&output.stderr);
-    ensure!(output.status.success(), "{}", said.trim());
-    Ok(())
-}
+#[cfg(test)]
+mod tests;

@@ -1,7 +1,7 @@
 //! A history that is written by hand. Times are in milliseconds.
 
 use crate::checker::{Report, Rule, check_lines};
-use crate::history::{Effect, Event, Head, Line, Purpose, Route, Tier};
+use crate::history::{Effect, Event, Head, Line, Purpose, Route, Tier, Wish};
 
 /// Two gateways with a lease of 2 s. All is about one record, unless said otherwise.
 pub(super) struct Story {
@@ -220,6 +220,18 @@ impl Story {
         self.add(to, Event::Healed { id, struck })
     }
 
+    /// A gateway is asked for something, and at `to` it has done so, or failed.
+    pub(super) fn asked(
+        &mut self,
+        (from, to): (u64, u64),
+        gateway: usize,
+        wish: Wish,
+        done: bool,
+    ) -> &mut Self {
+        let note = if done { String::new() } else { "error: no luck".to_owned() };
+        self.add(to, Event::Asked { gateway, to: wish, since: micros(from), done, note })
+    }
+
     /// A part of the run begins.
     pub(super) fn phase(&mut self, ms: u64, name: &str) -> &mut Self {
         self.add(ms, Event::Phase { name: name.to_owned() })
@@ -231,8 +243,7 @@ impl Story {
     }
 
     fn add(&mut self, ms: u64, event: Event) -> &mut Self {
-        // Late enough that what is before it is not before the run.
-        self.lines.push(Line { t: (ms + 60_000) * 1_000, event });
+        self.lines.push(Line { t: micros(ms), event });
         self
     }
 
@@ -255,6 +266,11 @@ impl Story {
         broken.sort_unstable();
         assert_eq!(broken, expected, "{report}");
     }
+}
+
+/// Late enough that what is before it is not before the run.
+fn micros(ms: u64) -> u64 {
+    (ms + 60_000) * 1_000
 }
 
 fn said(nonce: &str, status: u16) -> String {

@@ -1,0 +1,28 @@
+//! What all runs share: the program, and a machine that is for one of them at a time.
+
+use std::fs::File;
+use std::path::{Path, PathBuf};
+use std::sync::OnceLock;
+
+use semel_torture::build_with_bugs;
+
+/// The program that bugs can be planted into.
+pub(crate) fn semel() -> PathBuf {
+    static SEMEL: OnceLock<PathBuf> = OnceLock::new();
+    SEMEL.get_or_init(|| build_with_bugs().expect("the gateway")).clone()
+}
+
+/// Waits for its turn, which lasts until this is dropped.
+///
+/// A run shares two cores with its clients, servers and gateways, so one comes after the other. Test
+/// programs are started beside each other (`scripts/run_tests.py`), so the lock is one between processes.
+pub(crate) fn one_at_a_time() -> File {
+    let file = File::create(turn()).expect("a file to lock");
+    file.lock().expect("a turn");
+    file
+}
+
+/// Who has locked this file has its turn.
+pub(crate) fn turn() -> PathBuf {
+    Path::new(env!("CARGO_TARGET_TMPDIR")).join("one-fault-run-at-a-time")
+}
