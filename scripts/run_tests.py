@@ -120,7 +120,9 @@ def main():
     parser.add_argument("cargo", nargs="*", help="arguments for cargo test")
     options = parser.parse_args()
 
+    began = time.monotonic()
     built = build(options.cargo)
+    print(f"built in {time.monotonic() - began:.0f} s", flush=True)
     repeated = [program for wish in options.again for program in again(built, wish)]
     programs = sorted(built + repeated, key=Program.rank)
     lock, failed, totals = threading.Lock(), [], [0, 0, 0]

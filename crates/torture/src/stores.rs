@@ -73,6 +73,8 @@ pub(crate) struct Ground<'a> {
     pub(crate) scratch: &'a Path,
     pub(crate) gateways: usize,
     pub(crate) seed: u64,
+    /// May a replica be promoted that nobody has asked to take over?
+    pub(crate) fails_over: bool,
 }
 
 // === impl StoreKind ===

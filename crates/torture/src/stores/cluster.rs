@@ -63,6 +63,10 @@ impl Cluster {
                 .setting("appendonly", "yes")
                 .setting("appendfsync", "always")
                 .setting("cluster-node-timeout", NODE_TIMEOUT_MS)
+                .setting(
+                    "cluster-replica-no-failover",
+                    if ground.fails_over { "no" } else { "yes" },
+                )
                 .setting("cluster-announce-ip", "127.0.0.1")
                 .setting("cluster-announce-port", proxy.address().port().to_string())
                 .start()?;
