@@ -10,8 +10,8 @@ use crate::run::run;
 
 const LIMIT: Duration = Duration::from_mins(1);
 
-/// A mounted file system. Unmounted when dropped, or when the process that holds it ends: its files are
-/// gone then, also for those who still have them open.
+/// A mounted file system. Unmounted when dropped, or when the process that holds it ends: nobody finds its
+/// files then, and its memory is free once nobody has one of them open.
 #[derive(Debug)]
 pub struct Mount {
     path: PathBuf,

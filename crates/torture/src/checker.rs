@@ -232,6 +232,9 @@ impl Checker {
         *self.report.faults.entry(format!("{kind}{IDLE}")).or_default() += 1;
         if let Some(count) = self.report.faults.get_mut(kind) {
             *count -= 1;
+            if *count == 0 {
+                self.report.faults.remove(kind);
+            }
         }
     }
 
@@ -249,7 +252,7 @@ impl Checker {
         let open = open.with_context(|| format!("line {line} answers {op}, which nobody sent"))?;
         let Open { record, purpose, gateway, t: from, .. } = open;
         self.closed.push(Closed { purpose, gateway, from, until: t, heard });
-        self.records[record].closed(from, t);
+        self.records[record].closed(t);
         if heard == Heard::Answer {
             self.report.answered_under_faults += u64::from(open.is_faulty);
             self.records[record].heard(from, purpose);

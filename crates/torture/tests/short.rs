@@ -28,7 +28,9 @@ fn survives(store: StoreKind, seed: u64) {
     missing.inspect(|(kind, why)| println!("NOT RUN: {kind}: {why}"));
     for kind in plan.kinds() {
         let is_missing = missing.is_some_and(|(missing, _)| *missing == kind);
-        assert!(is_missing || report.faults.contains_key(kind.as_str()), "no {kind}: {report}");
+        // Nothing may have been said on a network that was broken for a moment.
+        let is_there = report.faults.keys().any(|known| known.starts_with(kind.as_str()));
+        assert!(is_missing || is_there, "no {kind}: {report}");
     }
     // A master that is killed is back soon, but not before its replica has its place.
     let has_failovers = store == StoreKind::RedisCluster;

@@ -189,7 +189,7 @@ impl Checker {
             _ => Rule::Bounded,
         };
         if (open.purpose, rule) == (Purpose::Read, Rule::MismatchInert) {
-            self.records[open.record].is_mistaken = true;
+            self.records[open.record].mistakes(open.gateway);
         }
         let what = format!("{status} {code} for a request of this kind ({:?})", open.purpose);
         let from = self.records[open.record].first_invoke.unwrap_or(open.t);
@@ -245,7 +245,9 @@ impl Checker {
     /// It is unknown or in progress, so it must not have been known when the request was sent.
     fn told_unfinished(&mut self, line: u64, t: u64, open: Open, code: &str) {
         let record = &mut self.records[open.record];
-        if code == "outcome_unknown" {
+        if code == "request_in_progress" {
+            record.is_in_progress(open.t, t);
+        } else {
             record.is_unknown(t);
             if open.purpose == Purpose::Read {
                 record.last_word(open.gateway, Moment { t, line });

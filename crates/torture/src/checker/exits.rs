@@ -42,12 +42,14 @@ impl Checker {
             Wish::Start => {
                 let from = since.saturating_sub(AFTERMATH);
                 self.faults.store_loss_at_start(gateway, from, until).is_some()
+                    || self.faults.promotion(from, until).is_some()
             }
             Wish::End => {
                 let from = since.saturating_sub(UNHEARD);
                 let began = self.faults.last_start(gateway, from, since);
                 let from = began.map_or(from, |began| from.max(began.saturating_sub(AFTERMATH)));
                 self.faults.store_loss(gateway, from, until).is_some()
+                    || self.faults.promotion(from, until).is_some()
             }
         }
     }

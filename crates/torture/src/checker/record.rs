@@ -25,12 +25,12 @@ pub(super) struct Record {
     /// The last word of each gateway that gave one.
     pub(super) last_words: Vec<(usize, Moment)>,
     pub(super) told: Told,
-    /// Was its last word asked for, and the request refused for its body?
-    pub(super) is_mistaken: bool,
+    /// The gateways that were asked for their last word, and refused the request for its body.
+    pub(super) mistaken: Vec<usize>,
     /// Requests that heard nothing: at which gateway, since when and until when.
     left: Vec<(usize, u64, u64)>,
-    /// All requests: since when and until when.
-    requests: Vec<(u64, u64)>,
+    /// Requests that were refused because another held the lease: since when and until when.
+    rivals: Vec<(u64, u64)>,
 }
 
 /// How often something was told that a rule is about.
@@ -100,9 +100,9 @@ impl Record {
             asked: Vec::new(),
             last_words: Vec::new(),
             told: Told::default(),
-            is_mistaken: false,
+            mistaken: Vec::new(),
             left: Vec::new(),
-            requests: Vec::new(),
+            rivals: Vec::new(),
         }
     }
 
@@ -117,10 +117,21 @@ impl Record {
         }
     }
 
-    /// A request that was sent at `sent` is over.
-    pub(super) fn closed(&mut self, sent: u64, t: u64) {
+    /// A request is over.
+    pub(super) fn closed(&mut self, t: u64) {
         self.last_heard = self.last_heard.max(t);
-        self.requests.push((sent, t));
+    }
+
+    /// A request was refused because another held the lease.
+    pub(super) fn is_in_progress(&mut self, sent: u64, t: u64) {
+        self.rivals.push((sent, t));
+    }
+
+    /// A gateway has refused to give its last word to this body.
+    pub(super) fn mistakes(&mut self, gateway: usize) {
+        if !self.mistaken.contains(&gateway) {
+            self.mistaken.push(gateway);
+        }
     }
 
     /// Something was told to a request that was sent at `sent`.
@@ -142,11 +153,10 @@ impl Record {
         })
     }
 
-    /// Did anybody else ask while this was executed? The first is who had it executed.
+    /// Did anybody else want the lease while this was executed?
     pub(super) fn is_rivalled(&self, execution: &Execution) -> bool {
         let (began, end) = (execution.began, execution.end());
-        let meets = |(sent, until): &&(u64, u64)| *sent <= end && began <= *until;
-        self.requests.iter().filter(meets).nth(1).is_some()
+        self.rivals.iter().any(|(sent, until)| *sent <= end && began <= *until)
     }
 
     /// Nobody knew.

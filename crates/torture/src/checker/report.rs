@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::fmt;
 
-use super::Rule;
+use super::{IDLE, Rule};
 use crate::history::{Head, Purpose, Route};
 
 /// How many violations are shown. The rest is counted.
@@ -134,6 +134,12 @@ impl Report {
         self.trials.iter().map(|(rule, count)| (rule.to_string(), *count)).collect()
     }
 
+    /// How many faults there were; those that struck nobody were none.
+    fn struck(&self) -> u64 {
+        let struck = self.faults.iter().filter(|(kind, _)| !kind.ends_with(IDLE));
+        struck.map(|(_, count)| count).sum()
+    }
+
     /// For programs.
     pub fn to_json(&self) -> serde_json::Value {
         let Self { seed, store, requests, keys, takeovers, .. } = self;
@@ -144,7 +150,7 @@ impl Report {
             "keys": keys,
             "takeovers": takeovers,
             "refused": self.refused,
-            "faults": self.faults.values().sum::<u64>(),
+            "faults": self.struck(),
             "losses": self.losses.len(),
             "violations": self.violations.len(),
             "broken": self.broken(),

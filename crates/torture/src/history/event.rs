@@ -224,7 +224,7 @@ pub enum Event {
     Healed {
         /// Which fault.
         id: u64,
-        /// How often it struck, if that was counted: a network on which nobody said anything was not broken.
+        /// How often it struck, if that was counted.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         struck: Option<u64>,
     },

@@ -68,7 +68,10 @@ impl Sample {
             (kinds::restarts(&self.faults), "restarts of servers"),
         ];
         let others = [
-            (self.answered_under_faults, "requests under faults that were answered"),
+            (
+                self.answered_under_faults,
+                "requests under faults that were answered, refusals included",
+            ),
             (self.keys, "keys asked for in the end"),
         ];
         let named = |(count, what): (u64, &str)| (count, what.to_owned());

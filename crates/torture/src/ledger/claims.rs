@@ -42,14 +42,14 @@ fn counted_runs(totals: &Totals) -> String {
         );
     }
     let had = left_out.counts().into_iter().filter(|(count, _)| *count > 0);
-    let had: Vec<String> = had.map(|(count, what)| format!("{} {what}", grouped(count))).collect();
+    let had: Vec<String> =
+        had.map(|(count, what)| format!("\n- {} {what}", grouped(count))).collect();
     format!(
-        "Counted in {} of its {} runs. Left out: {} in which a replica was promoted, and not in good \
-         order, so that most of what could go wrong would be excused. They had: {}.",
+        "Counted in {} of its {} runs. In the others a replica was promoted, and not in good order, so \
+         that most of\nwhat could go wrong would be excused. They had:\n{}",
         grouped(totals.basis.plain.runs),
         grouped(totals.runs),
-        grouped(left_out.runs),
-        if had.is_empty() { "nothing of this".to_owned() } else { had.join(", ") }
+        if had.is_empty() { "\n- nothing of this".to_owned() } else { had.concat() }
     )
 }
 

@@ -15,6 +15,9 @@ use crate::proxy::{Direction, Proxy, Toxic};
 use crate::stop;
 use crate::stores::Stores;
 
+/// How long a connection may take to note that a fault struck it.
+const NOTED: Duration = Duration::from_millis(20);
+
 /// Breaks a fleet, its store and the networks between them.
 pub(crate) struct Nemesis<'a> {
     fleet: &'a Fleet,
@@ -161,6 +164,8 @@ fn poison(proxy: &Proxy, toxic: Toxic, lasts: Duration) -> u64 {
     proxy.set(toxic);
     stop::sleep(lasts);
     proxy.set(Toxic::None);
+    // Whoever was just struck has noted it by then.
+    stop::sleep(NOTED);
     proxy.struck() - before
 }
 

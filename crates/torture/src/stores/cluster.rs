@@ -25,6 +25,8 @@ use crate::time::Clock;
 const MASTERS: usize = 3;
 const SERVERS: usize = MASTERS * 2;
 const NODE_TIMEOUT_MS: &str = "1000";
+/// Where nobody is promoted: longer than any pause, so that a server that stands still is only slow.
+const NODE_TIMEOUT_STEADY_MS: &str = "15000";
 const LIMIT: Duration = Duration::from_mins(1);
 const PROMOTION: Duration = Duration::from_secs(10);
 const BETWEEN_LOOKS: Duration = Duration::from_millis(50);
@@ -34,6 +36,8 @@ const SEEN: Duration = roles::LOOK_EVERY.saturating_mul(5);
 
 pub(super) struct Cluster {
     nodes: RedisCluster,
+    /// May a replica take over that was not asked to?
+    fails_over: bool,
     /// The server that is asked to take over in good order, if one is.
     asked: Mutex<Option<usize>>,
     /// Who is a master, as far as was seen.
@@ -57,12 +61,14 @@ impl Cluster {
             let name = format!("all to node {number}");
             links.push(Link { gateways: Vec::new(), is_near: false, name, proxy });
         }
+        let fails_over = ground.fails_over;
+        let node_timeout = if fails_over { NODE_TIMEOUT_MS } else { NODE_TIMEOUT_STEADY_MS };
         let nodes = RedisCluster::start_each(MASTERS, 1, |number, clustered| {
             let proxy = &links[number].proxy;
             let server = clustered
                 .setting("appendonly", "yes")
                 .setting("appendfsync", "always")
-                .setting("cluster-node-timeout", NODE_TIMEOUT_MS)
+                .setting("cluster-node-timeout", node_timeout)
                 .setting(
                     "cluster-replica-no-failover",
                     if ground.fails_over { "no" } else { "yes" },
@@ -74,7 +80,7 @@ impl Cluster {
             Ok(server)
         })?;
         let is_master = std::array::from_fn(|number| AtomicBool::new(number < MASTERS));
-        Ok((Self { nodes, asked: Mutex::default(), is_master }, links))
+        Ok((Self { nodes, fails_over, asked: Mutex::default(), is_master }, links))
     }
 
     pub(super) fn version(&self) -> String {
@@ -144,7 +150,9 @@ impl Cluster {
         let is_orderly = |number: usize| {
             self.is_master[number].store(true, Ordering::Relaxed);
             self.is_master[(number + MASTERS) % SERVERS].store(false, Ordering::Relaxed);
-            *self.asked.lock().unwrap_or_else(PoisonError::into_inner) == Some(number)
+            // Where nobody takes over unasked, whoever does was asked, however long ago.
+            let asked = *self.asked.lock().unwrap_or_else(PoisonError::into_inner);
+            !self.fails_over || asked == Some(number)
         };
         roles::watch(&servers, |number| (number + MASTERS) % SERVERS, is_orderly, history, is_over);
     }

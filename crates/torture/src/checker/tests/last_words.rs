@@ -47,6 +47,12 @@ fn no_loss_excuses_a_gateway_that_has_no_last_word() {
     // Another body came first to the place of the lost record.
     let mistaken = read(&[(422, "idempotency_payload_mismatch")]).report();
     assert_eq!((mistaken.violations.len(), mistaken.losses.len()), (0, 2), "{mistaken}");
+    // What one gateway says is not the word of another.
+    let mut other = Story::of_tier(Tier::Weak);
+    other.call(0, 1, 0).begin(1, "n1", 0, 1).end(2, "n1", 201).ok(3, 1, "n1");
+    other.fault(4, 9, "promoted", &[]);
+    other.read(10, 2, 0).fail(11, 2, 422, "idempotency_payload_mismatch");
+    other.read(20, 3, 1).info(5_020, 3, "timeout 5000").over().breaks(&[Rule::Liveness]);
 }
 
 #[test]

@@ -85,6 +85,13 @@ fn a_lease_is_tried_if_somebody_else_asks_meanwhile() {
         trials(&story, Rule::OneLease)
     };
     assert_eq!((asked(5), asked(15), asked(19)), (0, 1, 1));
+    // Whoever is refused for something else was no rival.
+    let mut other = Story::new();
+    other.call(0, 1, 0).begin(10, "n1", 0, 1);
+    other.invoke(15, 2, 1, Purpose::Mismatch).fail(16, 2, 422, "idempotency_payload_mismatch");
+    other.invoke(15, 3, 1, Purpose::Probe).fail(16, 3, 400, "idempotency_key_missing");
+    other.end(20, "n1", 201).ok(21, 1, "n1");
+    assert_eq!(trials(&other, Rule::OneLease), 0);
 }
 
 #[test]
