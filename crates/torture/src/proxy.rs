@@ -74,17 +74,17 @@ impl Proxy {
     }
 }
 
+impl Drop for Proxy {
+    fn drop(&mut self) {
+        self.accepting.abort();
+    }
+}
+
 // === impl Network ===
 
 impl Network {
     fn strike(&self) {
         self.struck.fetch_add(1, Ordering::Relaxed);
-    }
-}
-
-impl Drop for Proxy {
-    fn drop(&mut self) {
-        self.accepting.abort();
     }
 }
 

@@ -153,6 +153,11 @@ impl Kind {
         }
     }
 
+    /// Does it take all that a gateway knows?
+    pub const fn ends_gateways(self) -> bool {
+        matches!(self, Self::GatewayKill | Self::GatewayTerm)
+    }
+
     /// Kinds by name: of a fault (`store-kill`), or of all that begin so (`store`).
     pub fn named(name: &str) -> anyhow::Result<Vec<Self>> {
         let begins =

@@ -44,7 +44,7 @@ const GATEWAY: Pause = (500, 3_500);
 const NETWORK: Pause = (500, 3_500);
 const STORE: Pause = (2_000, 7_000);
 /// In a short run of this length or less, so that every kind comes all the same.
-const SHORT: Duration = Duration::from_secs(30);
+pub(super) const SHORT: Duration = Duration::from_secs(30);
 const GATEWAY_SHORT: Pause = (200, 1_500);
 const NETWORK_SHORT: Pause = (50, 300);
 const STORE_SHORT: Pause = (100, 900);

@@ -7,6 +7,7 @@ use std::time::Duration;
 
 use anyhow::Context as _;
 
+use super::schedule::SHORT;
 use super::{Group, Kind, Planned, Schedule};
 use crate::dice::Dice;
 use crate::fleet::Fleet;
@@ -48,17 +49,23 @@ impl<'a> Nemesis<'a> {
     /// Goes through the whole schedule, for at least so long. When it returns, everything is mended.
     pub(crate) fn strike_all(&self, schedule: &Schedule, length: Duration) -> anyhow::Result<()> {
         let began = self.history.clock().elapsed();
-        let struck = self.follow_all(schedule, began);
+        let spared_from = began + length.saturating_sub(spared(length));
+        let struck = self.follow_all(schedule, began, spared_from);
         stop::sleep((began + length).saturating_sub(self.history.clock().elapsed()));
         struck
     }
 
-    fn follow_all(&self, schedule: &Schedule, began: Duration) -> anyhow::Result<()> {
+    fn follow_all(
+        &self,
+        schedule: &Schedule,
+        began: Duration,
+        spared_from: Duration,
+    ) -> anyhow::Result<()> {
         thread::scope(|scope| {
             let tracks: Vec<_> = schedule
                 .tracks
                 .iter()
-                .map(|track| scope.spawn(move || self.follow(track, began)))
+                .map(|track| scope.spawn(move || self.follow(track, began, spared_from)))
                 .collect();
             let ended = tracks.into_iter().map(|track| {
                 track.join().unwrap_or_else(|_| Err(anyhow::anyhow!("the nemesis panicked")))
@@ -67,11 +74,19 @@ impl<'a> Nemesis<'a> {
         })
     }
 
-    fn follow(&self, track: &[Planned], began: Duration) -> anyhow::Result<()> {
+    fn follow(
+        &self,
+        track: &[Planned],
+        began: Duration,
+        spared_from: Duration,
+    ) -> anyhow::Result<()> {
         for planned in track {
             let elapsed = self.history.clock().elapsed();
             stop::sleep((began + planned.at).saturating_sub(elapsed));
             stop::check()?;
+            if planned.kind.ends_gateways() && self.history.clock().elapsed() >= spared_from {
+                continue;
+            }
             self.strike(planned).with_context(|| format!("{planned:?}"))?;
         }
         Ok(())
@@ -156,6 +171,12 @@ impl Hits {
     fn gateway(number: usize) -> Self {
         Self { gateways: vec![number], near: false }
     }
+}
+
+/// For how long, in the end, no gateway is ended: whoever could not settle lives to do so. Short runs have no
+/// time for that.
+fn spared(length: Duration) -> Duration {
+    if length > SHORT { Duration::from_secs(15) } else { Duration::ZERO }
 }
 
 /// For so long; how often it struck.

@@ -29,6 +29,7 @@ pub(super) struct Nemesis<'a, S> {
 /// Long enough for a verb to be given up.
 const LONG: Duration = Duration::from_millis(2_500);
 const SHORT: Duration = Duration::from_millis(300);
+const FORCE_AGAIN: Duration = Duration::from_secs(6);
 
 impl Breakable for Redis {
     const FAULTS: &'static [Fault<Self>] = &[
@@ -92,7 +93,15 @@ fn whole(cluster: &RedisCluster) {
 fn failed_over(cluster: &RedisCluster, turn: usize) {
     let (master, replica) = pair(cluster, turn);
     Server::kill(master);
-    eventually("the replica takes over", || (role(replica) == "master").then_some(()));
+    let mut told = None;
+    eventually("the replica takes over", || {
+        // It gives up after five seconds, and may be told again.
+        if told.is_none_or(|told| now() - told > FORCE_AGAIN) {
+            replica.cli(&["CLUSTER", "FAILOVER", "FORCE"]).expect("a replica that may");
+            told = Some(now());
+        }
+        (role(replica) == "master").then_some(())
+    });
     Server::start_again(master);
     whole(cluster);
 }
