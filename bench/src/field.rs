@@ -14,7 +14,6 @@ use std::time::Duration;
 
 use anyhow::ensure;
 
-use crate::figures::print_table;
 use crate::gateway::memory;
 use crate::growth::{self, Limits};
 use crate::http::load::Wrk;
@@ -175,15 +174,13 @@ impl Run {
         let entrants = self.entries.iter().map(start).collect::<anyhow::Result<Vec<_>>>()?;
         let wrk = Wrk::new(self.tools.wrk.clone(), scratch);
         let rows = Arena::new(entrants, wrk)?.measure(self.rounds, self.seconds)?;
-        let goals = goals::goals(&rows);
-        print_table(&goals);
         let length = Duration::from_secs(self.seconds);
         let rounds = self.rounds;
         Ok(format!(
             "- Rounds: {rounds} of {length:?} for each row, in turns, after one that warms up; \
              `wrk -t1` sends 200 bytes of JSON and gets 300.\n{}\n## Goals\n{}\n## Where Semel loses\n{}",
             table::write(&rows),
-            goals::write_goals(&goals),
+            goals::write_goals(&rows),
             goals::write_losses(&rows) + &goals::write_delays(&rows)
         ))
     }

@@ -41,6 +41,7 @@ pub(crate) enum Store {
 }
 
 pub(crate) const UPSTREAM: &str = "upstream alone (hyper, one thread)";
+pub(crate) const NGINX: &str = "nginx, plain proxy";
 pub(crate) const GATEWAY_EMBEDDED: &str = "Semel gateway, embedded store";
 pub(crate) const GATEWAY_REDIS: &str = "Semel gateway, Redis";
 pub(crate) const GATEWAY_POSTGRES: &str = "Semel gateway, PostgreSQL";
@@ -61,7 +62,7 @@ pub(crate) static ROSTER: [Entry; 16] = [
     entry(UPSTREAM, How::Upstream, NOTHING, None),
     Entry {
         semel: &[GATEWAY_EMBEDDED, GATEWAY_REDIS, GATEWAY_POSTGRES],
-        ..entry("nginx, plain proxy", How::Nginx, NOTHING, Some(UPSTREAM))
+        ..entry(NGINX, How::Nginx, NOTHING, Some(UPSTREAM))
     },
     own(GATEWAY_EMBEDDED, How::Gateway(Store::Embedded), POWER, UPSTREAM),
     own(GATEWAY_REDIS, How::Gateway(Store::Redis), EVERYSEC, UPSTREAM),
