@@ -79,6 +79,7 @@ fn probe(entrant: &mut Entrant, ground: &Ground<'_>) -> anyhow::Result<[String; 
     let hang_up = said(crash::hang_up(entrant, &visitor));
     stop::check()?;
     let kill = said(crash::kill(entrant, ground, &visitor));
+    stop::check()?;
     println!("tried {}", entrant.entry.name);
     let mut tried = tried.into_iter();
     let mut next = || tried.next().unwrap_or_default();
@@ -86,9 +87,10 @@ fn probe(entrant: &mut Entrant, ground: &Ground<'_>) -> anyhow::Result<[String; 
     Ok([at_once, other_body, hang_up, kill, other_user, bytes, headers])
 }
 
-/// A probe that fails says so in its place: what others do is still worth knowing.
+/// A probe that fails says so in its place, in one line: what others do is still worth knowing.
 fn said(result: anyhow::Result<String>) -> String {
-    result.unwrap_or_else(|error| format!("no answer ({})", error.to_string().replace('|', "/")))
+    let told = |error: anyhow::Error| error.to_string().replace('|', "/").replace('\n', " ");
+    result.unwrap_or_else(|error| format!("no answer ({})", told(error)))
 }
 
 fn table(rows: &[(&Entry, [String; 7])]) -> String {
@@ -117,7 +119,8 @@ const NOTES: &str = "
 - `axum-idempotent` keeps its records in memory here: its Redis store asks for Redis 7.4 or later. Its manual calls it a
   safety net for retries and not a guarantee, also when requests come at once.
 - The Express middleware over `@node-idempotency/core` is ours (`bench/peers/node/node-idempotency.js`), as the one of
-  its authors could not be had from the registry (2026-11). What it keeps of bodies and headers is its doing, not the core's.
+  its authors could not be had from the registry (2026-11). Like theirs it answers while the record is written. What it
+  keeps of bodies and headers is its doing, not the core's.
 - Semel replays `Set-Cookie` only if `replay_cookies = true`. After a crash it executes again once the lease is over
   (30 s by default); with `on_abandoned = \"hold\"`, as in the preset `payments`, it does not.
 ";
@@ -125,7 +128,7 @@ const NOTES: &str = "
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::field::roster::ROSTER;
+    use crate::field::roster::{GATEWAY_EMBEDDED, ROSTER};
 
     #[test]
     fn peers_and_three_subjects_of_semel_are_tried() {
@@ -135,9 +138,15 @@ mod tests {
     }
 
     #[test]
+    fn what_went_wrong_keeps_to_its_cell() {
+        assert_eq!(said(Err(anyhow::anyhow!("it said:\na|b"))), "no answer (it said: a/b)");
+    }
+
+    #[test]
     fn every_column_has_a_cell() {
         let cells = ["a", "b", "c", "d", "e", "f", "g"].map(str::to_owned);
-        let text = table(&[(&ROSTER[2], cells)]);
+        let own = ROSTER.iter().find(|entry| entry.name == GATEWAY_EMBEDDED).expect("an entry");
+        let text = table(&[(own, cells)]);
         assert!(text.contains("| **Semel gateway, embedded store** | a | b | c | d | e | f | g |"));
         let widths =
             text.lines().filter(|line| line.starts_with('|')).map(|line| line.matches('|').count());

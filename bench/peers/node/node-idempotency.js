@@ -1,7 +1,8 @@
 'use strict';
 
-// An Express middleware over @node-idempotency/core: the package of that name for Express could
-// not be had from the registry (2026-11). It keeps what the core lets it keep: status, headers and body, bytes included.
+// An Express middleware over @node-idempotency/core: the package of its authors for Express could not be had from
+// the registry (2026-11). Like theirs it answers while the record is written. It keeps what the core lets it keep:
+// status, headers and body, bytes included.
 
 const { IdempotencyErrorCodes } = require('@node-idempotency/core');
 
@@ -39,7 +40,6 @@ function replay(response, { body, additional }) {
   response.send(additional.isBuffer ? Buffer.from(body) : body);
 }
 
-// The record is written first, and the answer is sent after it.
 function keepWhatIsSent(core, asked, response) {
   const send = response.send.bind(response);
   response.send = (body) => {
@@ -49,11 +49,9 @@ function keepWhatIsSent(core, asked, response) {
       headers: response.getHeaders(),
       isBuffer: Buffer.isBuffer(body),
     };
-    core.onResponse(asked, { body, additional }).then(
-      () => send(body),
-      (error) => response.status(500).json({ error: error.message }),
-    );
-    return response;
+    // Nobody waits for it, and nobody can be told that it failed.
+    core.onResponse(asked, { body, additional }).catch((error) => console.error(error.message));
+    return send(body);
   };
 }
 
