@@ -91,7 +91,7 @@ impl Behind {
         Ok(match entry.how {
             How::App(_) => None,
             How::Before(app) => Some(Self::App(Subject::app(app, 0, &name, scratch)?)),
-            How::Upstream | How::Nginx | How::Gateway(_) => {
+            How::Upstream | How::Nginx(_) | How::Gateway(_) => {
                 Some(Self::Plain(Upstream::start_as(&name, scratch)?))
             }
         })
@@ -117,7 +117,10 @@ fn subject(
     let kind = match entry.how {
         How::App(layer) => return Subject::app(layer, port, &name, scratch),
         How::Upstream => return Ok(Subject::direct(upstream()?)),
-        How::Nginx => return Subject::start(Kind::Nginx(1), tools, upstream()?, scratch),
+        How::Nginx(workers) => {
+            let kind = Kind::Nginx(workers.count());
+            return Subject::start(kind, tools, upstream()?, scratch);
+        }
         How::Gateway(Store::Postgres) => {
             let server = ground.postgres.as_ref().context("no PostgreSQL was started")?;
             let settings = format!("store = \"{}\"\n", server.url());
@@ -136,7 +139,7 @@ fn needs_redis(entry: &Entry) -> bool {
         How::Gateway(store) => store == Store::Redis,
         How::Before(_) => true,
         How::App(layer) => entry.protects() && layer != Layer::AxumIdempotent,
-        How::Upstream | How::Nginx => false,
+        How::Upstream | How::Nginx(_) => false,
     }
 }
 

@@ -23,13 +23,21 @@ pub(crate) enum How {
     /// The bench's own upstream, with nothing before it.
     Upstream,
     /// nginx as a plain proxy before such an upstream.
-    Nginx,
+    Nginx(Workers),
     /// Semel's gateway before such an upstream.
     Gateway(Store),
     /// Semel's gateway on Redis before an app that has no middleware.
     Before(Layer),
     /// An app, bare or with a middleware.
     App(Layer),
+}
+
+/// How many processes serve.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Workers {
+    One,
+    /// As many as the gateway has threads, and not one.
+    PerCore,
 }
 
 /// Where a gateway keeps its records.
@@ -41,10 +49,13 @@ pub(crate) enum Store {
 }
 
 pub(crate) const UPSTREAM: &str = "upstream alone (hyper, one thread)";
-pub(crate) const NGINX: &str = "nginx, plain proxy";
+pub(crate) const NGINX: &str = "nginx, plain proxy, a worker per core";
+pub(crate) const NGINX_ONE: &str = "nginx, plain proxy, one worker";
 pub(crate) const GATEWAY_EMBEDDED: &str = "Semel gateway, embedded store";
 pub(crate) const GATEWAY_REDIS: &str = "Semel gateway, Redis";
 pub(crate) const GATEWAY_POSTGRES: &str = "Semel gateway, PostgreSQL";
+/// The most alike first: Redis syncs once a second, and nginx never.
+const GATEWAYS: &[&str] = &[GATEWAY_REDIS, GATEWAY_EMBEDDED, GATEWAY_POSTGRES];
 const AXUM: &str = "axum alone";
 const LAYER: &str = "axum + Semel layer, Redis";
 const EXPRESS: &str = "Express alone";
@@ -58,11 +69,15 @@ const EVERYSEC: &str = "process; a power cut loses up to 1 s (everysec)";
 const MEMORY: &str = "nothing (memory)";
 
 /// All of them. Versions are those of `bench/peers`.
-pub(crate) static ROSTER: [Entry; 16] = [
+pub(crate) static ROSTER: [Entry; 17] = [
     entry(UPSTREAM, How::Upstream, NOTHING, None),
     Entry {
-        semel: &[GATEWAY_EMBEDDED, GATEWAY_REDIS, GATEWAY_POSTGRES],
-        ..entry(NGINX, How::Nginx, NOTHING, Some(UPSTREAM))
+        semel: GATEWAYS,
+        ..entry(NGINX, How::Nginx(Workers::PerCore), NOTHING, Some(UPSTREAM))
+    },
+    Entry {
+        semel: GATEWAYS,
+        ..entry(NGINX_ONE, How::Nginx(Workers::One), NOTHING, Some(UPSTREAM))
     },
     own(GATEWAY_EMBEDDED, How::Gateway(Store::Embedded), POWER, UPSTREAM),
     own(GATEWAY_REDIS, How::Gateway(Store::Redis), EVERYSEC, UPSTREAM),
@@ -126,6 +141,18 @@ const fn entry(
 
 const fn own(name: &'static str, how: How, durability: &'static str, alone: &'static str) -> Entry {
     Entry { is_semel: true, ..entry(name, how, durability, Some(alone)) }
+}
+
+// === impl Workers ===
+
+impl Workers {
+    pub(crate) fn count(self) -> u8 {
+        let cores = || std::thread::available_parallelism().map_or(1, usize::from);
+        match self {
+            Self::One => 1,
+            Self::PerCore => u8::try_from(cores().max(2)).unwrap_or(u8::MAX),
+        }
+    }
 }
 
 // === impl Entry ===

@@ -32,8 +32,8 @@ fn free_address() -> anyhow::Result<SocketAddr> {
     Ok(TcpListener::bind("127.0.0.1:0")?.local_addr()?)
 }
 
-/// A plain reverse proxy as its manual has it, with connections kept on both sides, and with the
-/// headers that the gateway sets too.
+/// A plain reverse proxy as its manual has it, with the headers that the gateway sets too. On both sides
+/// as many connections are kept as come, and bodies of a megabyte stay in memory, as in the gateway.
 fn settings(workers: u8, listen: SocketAddr, upstream: SocketAddr, directory: &Path) -> String {
     let at = directory.display();
     format!(
@@ -47,9 +47,11 @@ http {{
   client_body_temp_path {at}/client; proxy_temp_path {at}/proxy;
   fastcgi_temp_path {at}/fastcgi; uwsgi_temp_path {at}/uwsgi; scgi_temp_path {at}/scgi;
   keepalive_requests 1000000000;
+  client_body_buffer_size 2m;
+  proxy_buffers 16 128k; proxy_max_temp_file_size 0;
   upstream api {{
     server {upstream};
-    keepalive 128;
+    keepalive 1024;
     keepalive_requests 1000000000;
   }}
   server {{
