@@ -28,6 +28,15 @@ use rounds::Arena;
 /// Where the figures are kept.
 const PAGE: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../docs/benchmarks.md");
 
+/// Programs for the servers and the peers, and Debian's packages of them.
+const SERVERS_AND_PEERS: [(&str, &str); 5] = [
+    ("redis-server", "redis-server"),
+    ("postgres", "postgresql"),
+    ("node", "nodejs"),
+    ("npm", "npm"),
+    ("python3", "python3-venv"),
+];
+
 /// How long a round takes where cost grows: there are many sizes.
 const GROWTH_SECONDS: u64 = 2;
 
@@ -132,7 +141,7 @@ impl Run {
         let records =
             arguments.records_max.unwrap_or(if arguments.quick { 10_000 } else { 10_000_000 });
         let limits = Limits { rounds, seconds: seconds.min(GROWTH_SECONDS), records };
-        let tools = Tools::find(choice.semel.as_deref())?;
+        let tools = Tools::find(choice.semel.as_deref(), &SERVERS_AND_PEERS)?;
         Ok(Self { entries, tools, rounds, seconds, limits, page })
     }
 
@@ -153,7 +162,7 @@ impl Run {
 
     fn part(&self, name: &str, scratch: &Path) -> anyhow::Result<String> {
         println!("\n== {name}");
-        let taken = machine::describe(&self.tools, &machine::command());
+        let taken = machine::describe(&self.tools, &machine::command(), scratch);
         Ok(match name {
             "table" => format!("## The table\n\n{taken}{}", self.table(scratch)?),
             "probes" => {

@@ -75,10 +75,12 @@ pub(crate) fn millis(duration: Duration) -> String {
     format!("{:.2}ms", duration.as_secs_f64() * 1_000.0)
 }
 
+/// The middle one, or the mean of the two in the middle.
 pub(crate) fn median(values: impl IntoIterator<Item = f64>) -> f64 {
     let mut values: Vec<f64> = values.into_iter().collect();
     values.sort_by(f64::total_cmp);
-    values.get(values.len() / 2).copied().unwrap_or(f64::NAN)
+    let at = |index: usize| values.get(index).copied().unwrap_or(f64::NAN);
+    f64::midpoint(at(values.len().saturating_sub(1) / 2), at(values.len() / 2))
 }
 
 pub(crate) fn median_rate(rounds: &[Round]) -> f64 {

@@ -34,7 +34,7 @@ pub(crate) struct Arguments {
 pub(crate) fn run(arguments: &Arguments) -> anyhow::Result<()> {
     stop::listen()?;
     memory::raise_limit()?;
-    let tools = Tools::find(arguments.semel.as_deref())?;
+    let tools = Tools::find(arguments.semel.as_deref(), &[])?;
     // Before the stage, so that it is removed after the last process has ended.
     let directory = arguments.directory.canonicalize()?;
     let scratch = tempfile::Builder::new().prefix("semel-bench-").tempdir_in(directory)?;

@@ -39,6 +39,8 @@ struct Question {
     title: &'static str,
     x: &'static str,
     curves: Vec<Curve>,
+    /// What is missing, and why.
+    missing: Vec<String>,
 }
 
 /// Seconds that it takes, about.
@@ -74,13 +76,14 @@ impl Question {
             let _ = write!(text, " {name}, per second | {name}, p99 |");
         }
         let _ = writeln!(text, "\n|{}", "---|".repeat(2 * self.curves.len() + 1));
-        let sizes = self.curves.iter().map(|curve| curve.points.len()).max().unwrap_or(0);
-        for size in 0..sizes {
-            let points = self.curves.iter().map(|curve| curve.points.get(size));
-            let x = points.clone().flatten().map(|point| point.x).next().unwrap_or_default();
-            let cells = points.map(|point| match point {
+        let points = self.curves.iter().flat_map(|curve| &curve.points);
+        let mut sizes: Vec<f64> = points.map(|point| point.x).collect();
+        sizes.sort_by(f64::total_cmp);
+        sizes.dedup();
+        for x in sizes {
+            let cells = self.curves.iter().map(|curve| match curve.at(x) {
                 Some(point) => format!("{} | {:.3}ms", thousands(point.rate), point.p99),
-                None => "| ".to_owned(),
+                None => "– | –".to_owned(),
             });
             let _ = writeln!(
                 text,
@@ -88,6 +91,9 @@ impl Question {
                 plot::short(x),
                 cells.collect::<Vec<_>>().join(" | ")
             );
+        }
+        if !self.missing.is_empty() {
+            let _ = writeln!(text, "\nNot counted:\n\n- {}", self.missing.join("\n- "));
         }
         text
     }
@@ -121,6 +127,10 @@ impl Curve {
         Self { name, points: Vec::new() }
     }
 
+    fn at(&self, x: f64) -> Option<&Point> {
+        self.points.iter().find(|point| point.x.total_cmp(&x).is_eq())
+    }
+
     /// Adds the medians of some rounds; none if there were none.
     fn push(&mut self, x: f64, rounds: &[(f64, f64)]) {
         if !rounds.is_empty() {
@@ -152,8 +162,11 @@ mod tests {
         let mut curves = [Curve::new("one"), Curve::new("other")];
         curves[0].push(1_000.0, &[(5.0, 1.0), (7.0, 3.0), (6.0, 2.0)]);
         curves[1].push(1_000.0, &[(50.0, 0.5)]);
-        let question =
-            Question { slug: "s", title: "Records", x: "records", curves: Vec::from(curves) };
+        curves[0].push(2_000.0, &[]);
+        curves[1].push(2_000.0, &[(60.0, 0.5), (80.0, 0.7)]);
+        let missing = vec!["one, 2 k: no round was good".to_owned()];
+        let curves = Vec::from(curves);
+        let question = Question { slug: "s", title: "Records", x: "records", curves, missing };
         let text = question.table();
         assert!(
             text.contains(
@@ -161,5 +174,7 @@ mod tests {
             )
         );
         assert!(text.contains("| 1 k | 6 | 2.000ms | 50 | 0.500ms |"), "{text}");
+        assert!(text.contains("| 2 k | – | – | 70 | 0.600ms |"), "{text}");
+        assert!(text.contains("\n- one, 2 k: no round was good\n"), "{text}");
     }
 }

@@ -57,7 +57,7 @@ enum Command {
         /// How many records are in it.
         records: u64,
     },
-    /// An API that answers at once; started by `gateway` and `redis`.
+    /// An API that answers at once; started by `all`, `gateway` and `redis`.
     #[command(hide = true)]
     Upstream,
 }

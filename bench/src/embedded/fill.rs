@@ -12,6 +12,7 @@ use semel_embedded::{Durability, EmbeddedStore, Options};
 use semel_store::Store as _;
 
 use super::load;
+use crate::http::stop;
 
 /// The series of the records in a full store.
 pub(crate) const SERIES: u64 = 42;
@@ -45,6 +46,7 @@ pub(crate) async fn settle_many(
             let (store, policy) = (store.clone(), Arc::clone(&policy));
             tokio::spawn(async move {
                 for number in (u64::from(producer)..records).step_by(usize::from(PRODUCERS)) {
+                    stop::check()?;
                     settle(&store, number, &policy).await?;
                 }
                 anyhow::Ok(())

@@ -1,6 +1,7 @@
 //! Where and with what figures were taken.
 
 use std::fs;
+use std::path::Path;
 use std::process::Command;
 
 use crate::http::procfs;
@@ -8,7 +9,7 @@ use crate::http::subjects;
 use crate::http::tools::{Tools, said};
 
 /// A few lines for the head of a part.
-pub(crate) fn describe(tools: &Tools, command: &str) -> String {
+pub(crate) fn describe(tools: &Tools, command: &str, scratch: &Path) -> String {
     let cores = std::thread::available_parallelism().map_or(0, usize::from);
     let kernel = fs::read_to_string("/proc/sys/kernel/osrelease").unwrap_or_default();
     let memory = fs::read_to_string("/proc/meminfo").unwrap_or_default();
@@ -18,12 +19,16 @@ pub(crate) fn describe(tools: &Tools, command: &str) -> String {
     let postgres = said(Command::new("psql").arg("--version"));
     format!(
         "- Machine: {cores} cores ({}), {:.0} GiB of memory, Linux {}; load average before the run: {}.\n\
-         - Versions: {}, {}, PostgreSQL {}, {}. Those of the peers are pinned in `bench/peers`.\n\
+         - Disk: the embedded store is on {}, the servers are on {}.\n\
+         - Versions: {}, {}, PostgreSQL {}, {}. Those of the peers and their frameworks are pinned in \
+         `bench/peers`.\n\
          - Taken on {today} from {} with `{command}`.\n",
         processor_name(&processor),
         memory_gib(&memory),
         kernel.trim(),
         procfs::load_average(),
+        file_system(scratch),
+        file_system(&std::env::temp_dir()),
         tools.versions(),
         short_redis(&redis),
         first_number(&postgres),
@@ -32,12 +37,20 @@ pub(crate) fn describe(tools: &Tools, command: &str) -> String {
     )
 }
 
+/// On one in memory a sync costs nothing.
+fn file_system(at: &Path) -> String {
+    said(Command::new("stat").args(["-f", "-c", "%T"]).arg(at))
+}
+
 /// The commit that is checked out, and whether the programs may differ from it.
 fn sources() -> String {
     let git = |arguments: &[&str]| {
         said(Command::new("git").current_dir(env!("CARGO_MANIFEST_DIR")).args(arguments))
     };
     let commit = git(&["rev-parse", "--short", "HEAD"]);
+    if commit.starts_with("fatal") {
+        return "sources without a commit".to_owned();
+    }
     match git(&["status", "--porcelain", "--", ".", "../crates", "../Cargo.lock"]).as_str() {
         // Its first line, if there is one.
         "" | "?" => format!("commit {commit}"),
@@ -45,7 +58,7 @@ fn sources() -> String {
     }
 }
 
-/// The command as it was typed, without where programs and files are.
+/// The command as it was typed, but for where programs and files are.
 pub(crate) fn command() -> String {
     let typed = std::env::args().skip(1).collect();
     format!("cargo run --release -p semel-bench -- {}", public(typed).join(" "))
@@ -53,8 +66,13 @@ pub(crate) fn command() -> String {
 
 fn public(mut typed: Vec<String>) -> Vec<String> {
     for private in ["--semel", "--directory", "--output"] {
-        if let Some(at) = typed.iter().position(|argument| argument == private) {
-            typed.drain(at..(at + 2).min(typed.len()));
+        let at = typed.iter().position(|word| word == private).map(|at| at + 1);
+        if let Some(value) = at.and_then(|at| typed.get_mut(at)) {
+            "…".clone_into(value);
+        }
+        let together = format!("{private}=");
+        if let Some(word) = typed.iter_mut().find(|word| word.starts_with(&together)) {
+            *word = together + "…";
         }
     }
     let quoted = |word: String| if word.contains(' ') { format!("\"{word}\"") } else { word };
@@ -89,9 +107,9 @@ mod tests {
 
     #[test]
     fn a_command_keeps_places_to_itself() {
-        let typed = ["all", "--semel", "/x/semel", "--only", "gateway, Redis", "--output"];
+        let typed = ["all", "--semel", "/x/semel", "--only", "gateway, Redis", "--output=/x"];
         let shown = public(typed.map(str::to_owned).to_vec());
-        assert_eq!(shown, ["all", "--only", "\"gateway, Redis\""]);
+        assert_eq!(shown, ["all", "--semel", "…", "--only", "\"gateway, Redis\"", "--output=…"]);
     }
 
     #[test]

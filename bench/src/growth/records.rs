@@ -33,10 +33,14 @@ pub(super) fn measure(limits: &Limits, scratch: &Path) -> anyhow::Result<Questio
         tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_all().build()?;
     let mut pairs = Curve::new("claim + settle, 64 callers");
     let mut replays = Curve::new("replay, 1 caller");
+    let mut missing = Vec::new();
     for size in sizes(limits.records) {
         stop::check()?;
         if !fits(size, scratch)? {
-            println!("{size} records: left out, there is too little space on this disk");
+            let left_out =
+                format!("{size} records and more: there is too little space on this disk");
+            println!("{left_out}");
+            missing.push(left_out);
             break;
         }
         let path = scratch.join(format!("records-{size}"));
@@ -66,6 +70,7 @@ pub(super) fn measure(limits: &Limits, scratch: &Path) -> anyhow::Result<Questio
         title: "Records in the embedded store (durability power)",
         x: "settled records of 400 bytes in the store at the start",
         curves: vec![pairs, replays],
+        missing,
     })
 }
 

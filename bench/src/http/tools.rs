@@ -6,7 +6,8 @@ use std::process::Command;
 use anyhow::{Context as _, bail, ensure};
 
 const BUILD: &str = "cargo build --release -p semel-cli";
-const INSTALL: &str = "apt-get install wrk nginx-light";
+/// Programs that are always needed, and Debian's packages of them.
+const USUAL: [(&str, &str); 2] = [("wrk", "wrk"), ("nginx", "nginx-light")];
 
 pub(crate) struct Tools {
     pub(crate) wrk: PathBuf,
@@ -17,12 +18,17 @@ pub(crate) struct Tools {
 // === impl Tools ===
 
 impl Tools {
-    /// Finds all of them. As root, what is missing is installed.
-    pub(crate) fn find(semel: Option<&Path>) -> anyhow::Result<Self> {
-        if look_up("wrk").is_none() || look_up("nginx").is_none() {
-            install()?;
+    /// Finds all of them, and those that are `also` needed. As root, what is missing is installed.
+    pub(crate) fn find(semel: Option<&Path>, also: &[(&str, &str)]) -> anyhow::Result<Self> {
+        let missing = || USUAL.iter().chain(also).filter(|(name, _)| look_up(name).is_none());
+        let packages: Vec<&str> = missing().map(|(_, package)| *package).collect();
+        let cure = format!("apt-get install {}", packages.join(" "));
+        if !packages.is_empty() {
+            install(&packages)?;
         }
-        let needed = |name| look_up(name).with_context(|| missing(name));
+        let names: Vec<&str> = missing().map(|(name, _)| *name).collect();
+        ensure!(names.is_empty(), "{} must be there; install with: {cure}", names.join(", "));
+        let needed = |name| look_up(name).context("it was there a moment ago");
         let semel = match semel {
             Some(path) => path.to_owned(),
             None => build()?,
@@ -41,27 +47,36 @@ impl Tools {
     }
 }
 
-fn missing(name: &str) -> String {
-    format!("the command '{name}' is needed; install it with: {INSTALL}")
-}
-
 /// Administrators' programs are often not in the path of others.
 pub(crate) fn look_up(name: &str) -> Option<PathBuf> {
     let path = std::env::var_os("PATH").unwrap_or_default();
     let places = std::env::split_paths(&path).chain(["/usr/sbin".into(), "/usr/local/sbin".into()]);
-    places.map(|place| place.join(name)).find(|program| program.is_file())
+    places.chain(postgresql()).map(|place| place.join(name)).find(|program| program.is_file())
 }
 
-fn install() -> anyhow::Result<()> {
+/// Where Debian keeps the servers of PostgreSQL.
+fn postgresql() -> impl Iterator<Item = PathBuf> {
+    let versions = std::fs::read_dir("/usr/lib/postgresql").into_iter().flatten().flatten();
+    versions.map(|version| version.path().join("bin"))
+}
+
+fn install(packages: &[&str]) -> anyhow::Result<()> {
     if !rustix::process::geteuid().is_root() || look_up("apt-get").is_none() {
         return Ok(());
     }
-    println!("installing wrk and nginx-light ...");
-    let line = format!("apt-get update -qq && {INSTALL} -y -qq >/dev/null");
-    let status = Command::new("sh").args(["-c", &line]).status()?;
-    ensure!(status.success(), "this failed: {INSTALL}");
+    let names = packages.join(" ");
+    println!("installing {names} ...");
+    let status = Command::new("sh").args(["-c", INSTALL, "sh"]).args(packages).status()?;
+    ensure!(status.success(), "this failed: apt-get install {names}");
     Ok(())
 }
+
+/// Servers are installed for this run, so none is started for everybody.
+const INSTALL: &str = r"
+policy=/usr/sbin/policy-rc.d
+[ -e $policy ] || { trap 'rm -f /usr/sbin/policy-rc.d' EXIT; printf '#!/bin/sh\nexit 101\n' >$policy; chmod +x $policy; }
+apt-get update -qq && DEBIAN_FRONTEND=noninteractive apt-get install -y -qq $* >/dev/null
+";
 
 /// Builds the gateway into the directory that this program is in, so that what is measured is what
 /// the sources say.

@@ -10,7 +10,7 @@ use crate::http::subjects::{Kind, Layer};
 use crate::http::tools::Tools;
 
 pub(super) fn run(arguments: &Arguments) -> anyhow::Result<Vec<Line>> {
-    let tools = Tools::find(arguments.semel.as_deref())?;
+    let tools = Tools::find(arguments.semel.as_deref(), &[])?;
     let (logged, bare) = (everysec().start()?, Redis::start()?);
     // Before the stage, so that it is removed after the last process has ended.
     let directory = arguments.directory.canonicalize()?;
