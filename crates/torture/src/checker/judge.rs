@@ -203,7 +203,7 @@ impl Checker {
         let (all, asked, heard) = (self.head.gateways, of_key.asked.len(), of_key.last_words.len());
         let first_read = of_key.first_read.map_or(0, |first| first.t);
         let was_known = of_key.answer.as_ref().is_some_and(|answer| answer.at.t < first_read);
-        let answered = heard + of_key.mistaken.len();
+        let answered = of_key.answered();
         if asked < all {
             let what = format!("only {asked} of {all} gateways were asked for a last word in time");
             return self.convict(Rule::Liveness, record, lines, what);

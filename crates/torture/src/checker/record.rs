@@ -167,9 +167,19 @@ impl Record {
 
     /// A gateway was asked in the end, and there is nothing more to ask.
     pub(super) fn last_word(&mut self, gateway: usize, at: Moment) {
-        if self.last_words.iter().all(|(known, _)| *known != gateway) {
+        if !self.has_last_word(gateway) {
             self.last_words.push((gateway, at));
         }
+    }
+
+    pub(super) fn has_last_word(&self, gateway: usize) -> bool {
+        self.last_words.iter().any(|(known, _)| *known == gateway)
+    }
+
+    /// How many gateways have given their last word, or refused to.
+    pub(super) fn answered(&self) -> usize {
+        let only_mistaken = self.mistaken.iter().filter(|gateway| !self.has_last_word(**gateway));
+        self.last_words.len() + only_mistaken.count()
     }
 
     /// Since when a promotion may have taken the recorded outcome away: it may have been told from memory
