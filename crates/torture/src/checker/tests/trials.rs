@@ -76,7 +76,7 @@ fn who_hears_nothing_tries_nothing() {
 }
 
 #[test]
-fn a_lease_is_tried_if_somebody_else_asks_meanwhile() {
+fn a_lease_is_tried_if_somebody_else_is_told_that_it_is_in_progress() {
     let asked = |at: u64| {
         let mut story = Story::new();
         story.call(0, 1, 0).begin(10, "n1", 0, 1);
