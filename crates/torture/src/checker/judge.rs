@@ -201,14 +201,12 @@ impl Checker {
     fn judge_missing_words(&mut self, record: usize, during: (u64, u64), lines: Vec<u64>) {
         let of_key = &self.records[record];
         let (all, asked, heard) = (self.head.gateways, of_key.asked.len(), of_key.last_words.len());
-        let first_read = of_key.first_read.map_or(0, |first| first.t);
-        let was_known = of_key.answer.as_ref().is_some_and(|answer| answer.at.t < first_read);
         let answered = of_key.answered();
         if asked < all {
             let what = format!("only {asked} of {all} gateways were asked for a last word in time");
             return self.convict(Rule::Liveness, record, lines, what);
         }
-        if was_known {
+        if of_key.was_known_before_reads() {
             let what = format!("it was told, and {heard} of {all} gateways had a last word");
             self.accuse(Rule::AnswerLost, record, during, lines.clone(), what);
         }

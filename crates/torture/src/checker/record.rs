@@ -176,6 +176,12 @@ impl Record {
         self.last_words.iter().any(|(known, _)| *known == gateway)
     }
 
+    /// Had its outcome been told before anybody was asked for a last word?
+    pub(super) fn was_known_before_reads(&self) -> bool {
+        let first_read = self.first_read.map_or(0, |first| first.t);
+        self.answer.as_ref().is_some_and(|answer| answer.at.t < first_read)
+    }
+
     /// How many gateways have given their last word, or refused to.
     pub(super) fn answered(&self) -> usize {
         let only_mistaken = self.mistaken.iter().filter(|gateway| !self.has_last_word(**gateway));

@@ -32,12 +32,24 @@ impl Checker {
             (Rule::Cookies, told.replays),
             (Rule::SettledIsFinal, told.after_outcome),
             (Rule::MismatchInert, told.mismatches),
-            (Rule::Fenced, u64::from(record.answer.is_some() && has_stale_holder(record))),
-            (Rule::AnswerLost, u64::from(record.answer.is_some() && is_read)),
+            (Rule::Fenced, u64::from(record.answer.is_some() && self.has_stale_holder(record))),
+            (Rule::AnswerLost, u64::from(record.was_known_before_reads() && is_read)),
             (Rule::Liveness, u64::from(is_read)),
             (Rule::HeldUnexecuted, u64::from(may_hold)),
         ];
         self.count(number, &counts);
+    }
+
+    /// Was a lease granted after another that nobody had handed back, and whose holder lived? Then that one
+    /// may have written late.
+    fn has_stale_holder(&self, record: &Record) -> bool {
+        let mut executions: Vec<&Execution> = record.executions.iter().collect();
+        executions.sort_by_key(|execution| (execution.fence, execution.began));
+        executions.windows(2).any(|pair| {
+            let (holder, next) = (pair[0], pair[1].began);
+            !holder.is_released(record.route, next)
+                && !self.faults.has_ended(holder.gateway, holder.began, next)
+        })
     }
 
     fn count_of_executions(&mut self, number: usize) {
@@ -55,14 +67,16 @@ impl Checker {
             let may_go_back = earliest.is_some_and(|earliest| earliest < began)
                 && self.faults.held_up(gateway, first, began).is_none();
             let has_outcome = execution.has_outcome();
+            // What was handed back may be executed again.
+            let is_only = !execution.is_released(record.route, u64::MAX);
             let is_left = has_outcome && is_hold && record.is_left_alone(execution);
             counts.extend([
                 (Rule::ClaimFirst, 1),
                 (Rule::OneLease, u64::from(keeps_lease && record.is_rivalled(execution))),
                 (Rule::FenceWentBack, u64::from(may_go_back)),
                 (Rule::SettleFirst, u64::from(has_store && has_outcome)),
-                (Rule::HoldExecutedAgain, u64::from(is_hold)),
-                (Rule::UnexplainedExecution, u64::from(keeps_lease && !is_hold)),
+                (Rule::HoldExecutedAgain, u64::from(is_only && is_hold)),
+                (Rule::UnexplainedExecution, u64::from(is_only && keeps_lease && !is_hold)),
                 (Rule::Detached, u64::from(keeps_lease && is_left)),
                 (
                     Rule::SettlingGivenUp,
@@ -108,11 +122,4 @@ impl Checker {
             }
         }
     }
-}
-
-/// Was a lease granted after another that nobody had handed back? Then its holder may have written late.
-fn has_stale_holder(record: &Record) -> bool {
-    let mut executions: Vec<&Execution> = record.executions.iter().collect();
-    executions.sort_by_key(|execution| (execution.fence, execution.began));
-    executions.windows(2).any(|pair| !pair[0].is_released(record.route, pair[1].began))
 }

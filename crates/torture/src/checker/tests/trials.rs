@@ -105,16 +105,48 @@ fn an_execution_is_detached_if_its_client_left() {
 }
 
 #[test]
-fn fences_are_tried_where_a_lease_was_not_handed_back() {
-    let again = |status: u16| {
+fn fences_are_tried_where_a_lease_was_not_handed_back_and_its_holder_lives() {
+    let again = |status: u16, fault: &str, on: usize| {
         let mut story = Story::new();
         story.on(Route::Reexecute).call(0, 1, 0).begin(1, "n1", 0, 1);
-        story.fault(2, 2_500, "gateway-pause", &[0]).info(3, 1, "broken").end(4, "n1", status);
+        story.fault(2, 2_500, fault, &[on]).info(3, 1, "broken").end(4, "n1", status);
         story.call(5_000, 2, 1).begin(5_001, "n2", 1, 2).end(5_002, "n2", 201).ok(5_003, 2, "n2");
         (trials(&story, Rule::Fenced), trials(&story, Rule::FenceWentBack))
     };
-    assert_eq!(again(201), (1, 1));
-    assert_eq!(again(503), (0, 1));
+    assert_eq!(again(201, "gateway-pause", 0), (1, 1));
+    assert_eq!(again(503, "gateway-pause", 0), (0, 1));
+    // Who is dead writes nothing.
+    assert_eq!(again(201, "gateway-kill", 0), (0, 1));
+    assert_eq!(again(201, "gateway-kill", 1), (1, 1));
+}
+
+#[test]
+fn what_was_handed_back_does_not_try_whether_it_is_executed_again() {
+    let executed = |route: Route, status: u16| {
+        let mut story = Story::new();
+        story.on(route).call(0, 1, 0).begin(1, "n1", 0, 1).end(2, "n1", status);
+        story.info(3, 1, "hung-up");
+        (trials(&story, Rule::HoldExecutedAgain), trials(&story, Rule::UnexplainedExecution))
+    };
+    assert_eq!([201, 503, 0].map(|status| executed(Route::Hold, status)), [(1, 0), (0, 0), (1, 0)]);
+    let reexecuted = [201, 503, 0].map(|status| executed(Route::Reexecute, status));
+    assert_eq!(reexecuted, [(0, 1), (0, 0), (0, 0)]);
+}
+
+#[test]
+fn an_answer_can_be_lost_only_if_it_was_told_before_the_last_reads() {
+    let read = |is_told: bool| {
+        let mut story = Story::new();
+        story.call(0, 1, 0).begin(1, "n1", 0, 1).end(2, "n1", 201);
+        if is_told {
+            story.ok(3, 1, "n1")
+        } else {
+            story.info(3, 1, "hung-up")
+        };
+        story.read(10, 2, 0).ok(11, 2, "n1").read(12, 3, 1).ok(13, 3, "n1").over();
+        trials(&story, Rule::AnswerLost)
+    };
+    assert_eq!((read(true), read(false)), (1, 0));
 }
 
 #[test]
