@@ -256,7 +256,7 @@ impl Checker {
         if heard == Heard::Answer {
             self.report.answered_under_faults += u64::from(open.is_faulty);
             self.records[record].heard(from, purpose);
-        } else {
+        } else if may_execute(purpose) {
             self.records[record].left(gateway, from, t);
         }
         Ok(open)
@@ -317,6 +317,12 @@ impl Checker {
         self.head.tier == Tier::Weak
             && self.faults.promotion(from.saturating_sub(SLACK), until + SLACK).is_some()
     }
+}
+
+/// May such a request be the one that a key is executed for? Not one that is never whole, has no key, or has
+/// another body.
+fn may_execute(purpose: Purpose) -> bool {
+    !matches!(purpose, Purpose::HangUpInRequest | Purpose::Probe | Purpose::Mismatch)
 }
 
 // === impl Heard ===

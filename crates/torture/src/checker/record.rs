@@ -1,5 +1,6 @@
 //! What is known of one record.
 
+use super::SLACK;
 use crate::history::{Purpose, Route};
 
 /// One record, by its scope, route and key.
@@ -146,10 +147,13 @@ impl Record {
         self.left.push((gateway, sent, t));
     }
 
-    /// Did somebody who asked for this execution, or may have, leave before it ended?
+    /// Did somebody who asked for this execution, or may have, leave before it ended? A request may arrive
+    /// when its client is gone, but not long after.
     pub(super) fn is_left_alone(&self, execution: &Execution) -> bool {
+        let (began, end) = (execution.began, execution.end());
         self.left.iter().any(|(gateway, sent, gone)| {
-            *gateway == execution.gateway && *sent <= execution.began && *gone < execution.end()
+            let is_in_time = *sent <= began && began <= *gone + SLACK && *gone < end;
+            *gateway == execution.gateway && is_in_time
         })
     }
 

@@ -105,6 +105,30 @@ fn an_execution_is_detached_if_its_client_left() {
 }
 
 #[test]
+fn an_execution_is_not_detached_from_a_client_that_it_was_not_for() {
+    // Somebody leaves, and another has it executed.
+    let left = |purpose: Purpose, next: u64| {
+        let mut story = Story::new();
+        story.invoke(0, 1, 0, purpose).info(2, 1, "hung-up");
+        story.call(next, 2, 0).begin(next + 1, "n1", 0, 1).end(next + 5, "n1", 201);
+        story.ok(next + 6, 2, "n1");
+        trials(&story, Rule::Detached)
+    };
+    for (purpose, count) in [
+        (Purpose::HangUpInReply, 1),
+        (Purpose::AfterProbe, 1),
+        (Purpose::HangUpInRequest, 0),
+        (Purpose::Probe, 0),
+        (Purpose::Mismatch, 0),
+    ] {
+        assert_eq!(left(purpose, 10), count, "{purpose:?}");
+    }
+    // Its request came a little later than it left, or cannot have come so late.
+    let counts = [900, 1_100].map(|next| left(Purpose::HangUpInReply, next));
+    assert_eq!(counts, [1, 0]);
+}
+
+#[test]
 fn fences_are_tried_where_a_lease_was_not_handed_back_and_its_holder_lives() {
     let again = |status: u16, fault: &str, on: usize| {
         let mut story = Story::new();
