@@ -255,7 +255,6 @@ impl Checker {
         self.records[record].closed(t);
         if heard == Heard::Answer {
             self.report.answered_under_faults += u64::from(open.is_faulty);
-            self.records[record].heard(from, purpose);
         } else if may_execute(purpose) {
             self.records[record].left(gateway, from, t);
         }

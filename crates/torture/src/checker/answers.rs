@@ -34,6 +34,19 @@ fn cause_of(code: &str) -> Option<Excuse> {
     }
 }
 
+// === impl Refusal ===
+
+impl Refusal<'_> {
+    /// Does it say what becomes of the record? Others are the same whatever that is.
+    fn tells_of_record(&self, purpose: Purpose) -> bool {
+        match self.code {
+            "outcome_unknown" | "request_in_progress" | "upstream" => true,
+            "idempotency_payload_mismatch" => purpose == Purpose::Mismatch,
+            _ => false,
+        }
+    }
+}
+
 // === impl Checker ===
 
 impl Checker {
@@ -42,6 +55,7 @@ impl Checker {
         let lines = vec![open.line, line];
         let record = &mut self.records[open.record];
         let during = (record.first_invoke.unwrap_or(open.t), t);
+        record.heard(open.t, open.purpose);
         record.told.outcomes += 1;
         record.told.replays += u64::from(effect.replayed);
         self.report.outcomes += 1;
@@ -171,6 +185,9 @@ impl Checker {
     pub(super) fn told_failure(&mut self, line: u64, t: u64, open: Open, refusal: &Refusal<'_>) {
         let Refusal { status, code, .. } = *refusal;
         *self.report.refusals.entry(code.to_owned()).or_default() += 1;
+        if refusal.tells_of_record(open.purpose) {
+            self.records[open.record].heard(open.t, open.purpose);
+        }
         let rule = match (open.purpose, code) {
             (Purpose::Mismatch, "idempotency_payload_mismatch") if status == 422 => return,
             (Purpose::Mismatch, "outcome_unknown" | "request_in_progress" | "upstream") => {

@@ -39,7 +39,7 @@ pub(super) struct Record {
 pub(super) struct Told {
     pub(super) outcomes: u64,
     pub(super) replays: u64,
-    /// To requests that were sent when the recorded outcome had been told.
+    /// To requests with the right body that were sent when the recorded outcome had been told.
     pub(super) after_outcome: u64,
     /// To other bodies.
     pub(super) mismatches: u64,
@@ -135,11 +135,14 @@ impl Record {
         }
     }
 
-    /// Something was told to a request that was sent at `sent`.
+    /// What becomes of the record was told to a request that was sent at `sent`.
     pub(super) fn heard(&mut self, sent: u64, purpose: Purpose) {
         let is_known = self.answer.as_ref().is_some_and(|known| known.at.t < sent);
-        self.told.after_outcome += u64::from(is_known);
-        self.told.mismatches += u64::from(purpose == Purpose::Mismatch);
+        if purpose == Purpose::Mismatch {
+            self.told.mismatches += 1;
+        } else if is_known {
+            self.told.after_outcome += 1;
+        }
     }
 
     /// Somebody heard nothing, and is gone.

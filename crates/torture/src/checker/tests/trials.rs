@@ -24,7 +24,7 @@ fn what_happens_undisturbed_is_a_trial() {
     for (rule, count) in [
         (Rule::OneAnswer, 2),
         (Rule::Cookies, 1),
-        (Rule::SettledIsFinal, 2),
+        (Rule::SettledIsFinal, 1),
         (Rule::MismatchInert, 1),
         (Rule::OneLease, 0),
         (Rule::Detached, 0),
@@ -65,14 +65,42 @@ fn who_hears_nothing_tries_nothing() {
     let mut story = usual(Tier::Strong);
     let rules = [Rule::Bounded, Rule::SettledIsFinal, Rule::CauselessRefusal, Rule::DrainedBody];
     let count = |story: &Story| rules.map(|rule| trials(story, rule));
-    assert_eq!(count(&story), [3, 2, 3, 0]);
+    assert_eq!(count(&story), [3, 1, 3, 0]);
     story.call(30, 4, 0).info(190, 4, "timeout 160").call(30, 5, 0).info(40, 5, "broken pipe");
     story.invoke(30, 6, 0, Purpose::AfterProbe).info(430, 6, "timeout 400");
-    assert_eq!(count(&story), [3, 2, 3, 0]);
+    assert_eq!(count(&story), [3, 1, 3, 0]);
     // Long enough to notice that nothing comes.
     story.call(500, 7, 0).info(12_500, 7, "timeout 12000");
     story.invoke(500, 8, 0, Purpose::AfterProbe).ok(501, 8, "n1");
-    assert_eq!(count(&story), [5, 3, 4, 1]);
+    assert_eq!(count(&story), [5, 2, 4, 1]);
+}
+
+#[test]
+fn an_answer_that_does_not_tell_of_the_record_tries_nothing_about_it() {
+    let told = |purpose: Purpose, status: u16, code: &str| {
+        let mut story = usual(Tier::Strong);
+        let before = [Rule::SettledIsFinal, Rule::MismatchInert].map(|rule| trials(&story, rule));
+        assert_eq!(before, [1, 1]);
+        story.invoke(30, 4, 0, purpose).fail(31, 4, status, code);
+        (trials(&story, Rule::SettledIsFinal) - 1, trials(&story, Rule::MismatchInert) - 1)
+    };
+    for (status, code, call, mismatch) in [
+        (409, "request_in_progress", (1, 0), (0, 1)),
+        (409, "outcome_unknown", (1, 0), (0, 1)),
+        (503, "upstream", (1, 0), (0, 1)),
+        (422, "idempotency_payload_mismatch", (0, 0), (0, 1)),
+        (400, "idempotency_key_missing", (0, 0), (0, 0)),
+        (503, "idempotency_store_unavailable", (0, 0), (0, 0)),
+        (503, "too_busy", (0, 0), (0, 0)),
+    ] {
+        assert_eq!(told(Purpose::Call, status, code), call, "{code}");
+        assert_eq!(told(Purpose::Mismatch, status, code), mismatch, "{code}");
+    }
+    // An outcome tells of it to everybody.
+    let mut replayed = usual(Tier::Strong);
+    replayed.invoke(30, 4, 0, Purpose::Mismatch).ok(31, 4, "n1").call(32, 5, 0).ok(33, 5, "n1");
+    let counts = [Rule::SettledIsFinal, Rule::MismatchInert].map(|rule| trials(&replayed, rule));
+    assert_eq!(counts, [2, 2]);
 }
 
 #[test]
