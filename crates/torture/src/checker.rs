@@ -82,7 +82,7 @@ struct Accusation {
 }
 
 /// Which faults excuse it.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Excuse {
     /// Any that a client of the gateway notices.
     Any,
@@ -124,6 +124,8 @@ struct Closed {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Heard {
     Answer,
+    /// A refusal that something must have caused.
+    Refused(Excuse),
     /// Nothing, for so many milliseconds, and then it left.
     NothingFor(u64),
     /// Nothing, as it left at once.
@@ -189,17 +191,20 @@ impl Checker {
                 ensure!(before.is_none(), "line {line} sends request {op} again");
             }
             Event::Ok { op, .. } => {
-                let open = self.close(op, t, line, Heard::Answer)?;
+                let open = self.opened(op, line)?;
+                self.close(open, t, Heard::Answer);
                 self.told_outcome(line, t, open, event);
             }
             Event::Fail { op, status, code, retry_after, effect } => {
-                let open = self.close(op, t, line, Heard::Answer)?;
+                let open = self.opened(op, line)?;
+                let cause = self.cause_of(open, t, &code);
+                self.close(open, t, cause.map_or(Heard::Answer, Heard::Refused));
                 let refusal = Refusal { status, code: &code, retry_after, effect };
                 self.told_failure(line, t, open, &refusal);
             }
             Event::Info { op, why } => {
-                let heard = Heard::of(&why);
-                let open = self.close(op, t, line, heard)?;
+                let (open, heard) = (self.opened(op, line)?, Heard::of(&why));
+                self.close(open, t, heard);
                 self.told_nothing(line, t, open, heard, &why);
             }
             Event::Begin { nonce, gateway, scope, route, key, fence, variant } => {
@@ -247,18 +252,21 @@ impl Checker {
         found
     }
 
-    fn close(&mut self, op: u64, t: u64, line: u64, heard: Heard) -> anyhow::Result<Open> {
+    /// The request that this line is about.
+    fn opened(&mut self, op: u64, line: u64) -> anyhow::Result<Open> {
         let open = self.open.remove(&op);
-        let open = open.with_context(|| format!("line {line} answers {op}, which nobody sent"))?;
+        open.with_context(|| format!("line {line} answers {op}, which nobody sent"))
+    }
+
+    fn close(&mut self, open: Open, t: u64, heard: Heard) {
         let Open { record, purpose, gateway, t: from, .. } = open;
         self.closed.push(Closed { purpose, gateway, from, until: t, heard });
         self.records[record].closed(t);
-        if heard == Heard::Answer {
+        if heard.is_answer() {
             self.report.answered_under_faults += u64::from(open.is_faulty);
         } else if may_execute(purpose) {
             self.records[record].left(gateway, from, t);
         }
-        Ok(open)
     }
 
     fn begun(&mut self, record: usize, execution: Execution) {
@@ -334,6 +342,10 @@ impl Heard {
             None if why == "hung-up" => Self::Left,
             None => Self::Broken,
         }
+    }
+
+    fn is_answer(self) -> bool {
+        matches!(self, Self::Answer | Self::Refused(_))
     }
 }
 

@@ -194,7 +194,7 @@ impl Checker {
                 Rule::MismatchInert
             }
             (Purpose::Probe, "idempotency_key_missing" | "idempotency_key_invalid") => return,
-            (_, UPSTREAM_UNREACHABLE) if self.has_closed(open, t) => return,
+            (_, UPSTREAM_UNREACHABLE) if self.cause_of(open, t, code).is_none() => return,
             (_, code) if cause_of(code).is_some() => return self.refused(line, t, open, refusal),
             (Purpose::Probe | Purpose::Mismatch, _) => Rule::Bounded,
             (_, "idempotency_payload_mismatch") => Rule::MismatchInert,
@@ -234,6 +234,12 @@ impl Checker {
             return self.convict(Rule::OneAnswer, open.record, lines, what);
         }
         self.told_first_hand(line, open, nonce);
+    }
+
+    /// What must have happened where a client meets this refusal, if anything must.
+    pub(super) fn cause_of(&self, open: Open, t: u64, code: &str) -> Option<Excuse> {
+        let is_upstreams = code == UPSTREAM_UNREACHABLE && self.has_closed(open, t);
+        if is_upstreams { None } else { cause_of(code) }
     }
 
     /// Did the upstream close the connection, as it does on purpose, when this request was executed?

@@ -35,8 +35,8 @@ impl Checker {
 
     fn judge_suspicions(&mut self) {
         for suspicion in std::mem::take(&mut self.suspicions) {
-            if !self.is_excused(&suspicion) {
-                let Suspicion { rule, record, during, lines, what, .. } = suspicion;
+            let Suspicion { rule, record, gateway, excuse, during, lines, what } = suspicion;
+            if !self.is_excused(excuse, gateway, during) {
                 self.accuse(rule, record, during, lines, what);
             }
         }
@@ -54,8 +54,13 @@ impl Checker {
         }
     }
 
-    fn is_excused(&self, suspicion: &Suspicion) -> bool {
-        let Suspicion { gateway, during: (from, until), excuse, .. } = *suspicion;
+    /// Was there such an excuse for what a gateway did between two moments?
+    pub(super) fn is_excused(
+        &self,
+        excuse: Excuse,
+        gateway: usize,
+        (from, until): (u64, u64),
+    ) -> bool {
         let before = |slack| from.saturating_sub(slack);
         match excuse {
             Excuse::Any => self.faults.any(gateway, before(SLACK), until).is_some(),

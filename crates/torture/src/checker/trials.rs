@@ -4,7 +4,7 @@
 use super::answers::PATIENCE_MS;
 use super::judge::SETTLE;
 use super::record::{Execution, Record};
-use super::{AFTERMATH, Checker, Heard, Rule, SLACK};
+use super::{Checker, Excuse, Heard, Rule, SLACK};
 use crate::history::{Purpose, Route};
 
 // === impl Checker ===
@@ -89,22 +89,27 @@ impl Checker {
 
     fn count_of_requests(&mut self) {
         for closed in std::mem::take(&mut self.closed) {
-            let (gateway, until) = (closed.gateway, closed.until);
-            let has = |before| closed.from.saturating_sub(before);
-            let is_calm = self.faults.any(gateway, has(SLACK), until).is_none();
-            let has_store = self.faults.store_away(gateway, has(AFTERMATH), until).is_none();
+            let during = (closed.from, closed.until);
+            let is_without = |excuse| !self.is_excused(excuse, closed.gateway, during);
+            let is_calm = is_without(Excuse::Any);
             let follows_probe = closed.purpose == Purpose::AfterProbe;
             // Who heard nothing has noticed nothing, unless it waited for long enough.
-            let (is_told, has_waited) = match closed.heard {
-                Heard::Answer => (true, true),
-                Heard::NothingFor(millis) => (false, millis >= PATIENCE_MS),
-                Heard::Left | Heard::Broken => (false, false),
+            let is_told = closed.heard.is_answer();
+            let has_waited = match closed.heard {
+                Heard::NothingFor(millis) => millis >= PATIENCE_MS,
+                _ => is_told,
             };
             let is_used = is_told || closed.heard == Heard::Broken;
+            let is_refusal_tried = match closed.heard {
+                Heard::Refused(cause) => is_without(cause),
+                // It could have been any refusal.
+                Heard::Answer => is_calm && is_without(Excuse::StoreAway),
+                _ => false,
+            };
             for (rule, is_tried) in [
                 (Rule::Bounded, is_calm && has_waited),
                 (Rule::DrainedBody, is_calm && follows_probe && is_used),
-                (Rule::CauselessRefusal, has_store && is_told),
+                (Rule::CauselessRefusal, is_refusal_tried),
             ] {
                 *self.report.trials.entry(rule).or_default() += u64::from(is_tried);
             }

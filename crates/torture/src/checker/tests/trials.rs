@@ -104,6 +104,37 @@ fn an_answer_that_does_not_tell_of_the_record_tries_nothing_about_it() {
 }
 
 #[test]
+fn a_refusal_is_tried_if_nothing_excuses_its_own_code() {
+    let told = |code: Option<&str>, fault: &str| {
+        let mut story = Story::new();
+        story.on(Route::Reexecute).fault(0, 1_000, fault, &[0]);
+        story.call(900, 1, 0).begin(901, "n1", 0, 1);
+        match code {
+            Some(code) => story.end(902, "n1", 0).fail(903, 1, 503, code),
+            None => story.end(902, "n1", 201).ok(903, 1, "n1"),
+        };
+        trials(&story, Rule::CauselessRefusal)
+    };
+    for (code, fault, count) in [
+        ("too_busy", "front-cut", 0),
+        ("too_busy", "back-cut", 0),
+        ("idempotency_store_unavailable", "back-cut", 0),
+        ("idempotency_store_unavailable", "front-cut", 1),
+        ("upstream_timeout", "back-cut", 1),
+        ("upstream_timeout", "gateway-pause", 0),
+        ("execution_interrupted", "gateway-pause", 1),
+        ("execution_interrupted", "gateway-term", 0),
+        // The upstream closed the connection.
+        ("upstream_unreachable", "back-cut", 0),
+    ] {
+        assert_eq!(told(Some(code), fault), count, "{code} and {fault}");
+    }
+    // What is no refusal could have been any.
+    let counts = ["front-cut", "back-cut", "gateway-term"].map(|fault| told(None, fault));
+    assert_eq!(counts, [0, 0, 0]);
+}
+
+#[test]
 fn a_lease_is_tried_if_somebody_else_is_told_that_it_is_in_progress() {
     let asked = |at: u64| {
         let mut story = Story::new();
