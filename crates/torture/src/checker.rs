@@ -51,6 +51,8 @@ pub(crate) struct Checker {
     open: HashMap<u64, Open>,
     /// Requests that were answered, or given up.
     closed: Vec<Closed>,
+    /// Since when keys were asked for again that had been found held in the end.
+    asked_again: Option<u64>,
     /// What gateways were asked for.
     asked: Vec<Asked>,
     suspicions: Vec<Suspicion>,
@@ -170,6 +172,7 @@ impl Checker {
             executions: HashMap::new(),
             open: HashMap::new(),
             closed: Vec::new(),
+            asked_again: None,
             asked: Vec::new(),
             suspicions: Vec::new(),
             accusations: Vec::new(),
@@ -184,6 +187,9 @@ impl Checker {
             Event::Phase { name } => self.report.phase(&name, t),
             Event::Invoke { op, purpose, gateway, scope, route, key } => {
                 let record = self.record(scope, route, key);
+                if purpose == Purpose::Read && self.records[record].has_last_word(gateway) {
+                    self.asked_again.get_or_insert(t);
+                }
                 self.records[record].invoked(t, purpose, gateway, line);
                 let is_faulty = self.report.sent(purpose);
                 let open = Open { record, purpose, gateway, t, line, is_faulty };

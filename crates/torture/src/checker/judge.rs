@@ -269,13 +269,16 @@ impl Checker {
     }
 
     /// Had a living holder the time to hand back the lease, granted after `from`, of a record that is held?
+    fn is_orphan_accused(&self, record: usize, from: u64) -> bool {
+        let unknown = self.records[record].unknown;
+        unknown.is_some_and(|(first, latest)| self.had_time_to_hand_back(from, first, latest))
+    }
+
+    /// The same of a record that was held when it was asked for at `first`, and still at `latest`.
     ///
     /// When it was first found held, its lease had run out. If no gateway had died by then, the holder
     /// lived, and had until its death, or until it was last found held.
-    fn is_orphan_accused(&self, record: usize, from: u64) -> bool {
-        let Some((first, latest)) = self.records[record].unknown else {
-            return false;
-        };
+    pub(super) fn had_time_to_hand_back(&self, from: u64, first: u64, latest: u64) -> bool {
         if self.faults.first_end(from, first).is_some() {
             return false;
         }

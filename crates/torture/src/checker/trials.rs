@@ -22,9 +22,6 @@ impl Checker {
         let record = &self.records[number];
         let told = &record.told;
         let is_read = record.first_read.is_some() && self.report.is_whole;
-        let from = record.first_invoke.unwrap_or_default().saturating_sub(SLACK);
-        let all_lived = self.faults.first_end(from, record.last_heard).is_none();
-        let may_hold = record.route == Route::Hold && is_read && all_lived;
         let counts = [
             (Rule::OneAnswer, told.outcomes),
             (Rule::NoSuchExecution, told.outcomes),
@@ -35,9 +32,23 @@ impl Checker {
             (Rule::Fenced, u64::from(record.answer.is_some() && self.has_stale_holder(record))),
             (Rule::AnswerLost, u64::from(record.was_known_before_reads() && is_read)),
             (Rule::Liveness, u64::from(is_read)),
-            (Rule::HeldUnexecuted, u64::from(may_hold)),
+            (Rule::HeldUnexecuted, u64::from(is_read && self.may_be_orphan(record))),
         ];
         self.count(number, &counts);
+    }
+
+    /// Would a key be accused, had it been found held in the end? It would have been asked for again then,
+    /// with those that were.
+    fn may_be_orphan(&self, record: &Record) -> bool {
+        let (Some(first), Some(again)) = (record.first_read, self.asked_again) else {
+            return false;
+        };
+        let from = record.first_invoke.unwrap_or_default().saturating_sub(SLACK);
+        // If it is held, and was executed, that is why.
+        let is_explained = record.answer.is_none() && !record.executions.is_empty();
+        record.route == Route::Hold
+            && !is_explained
+            && self.had_time_to_hand_back(from, first.t, again)
     }
 
     /// Was a lease granted after another that nobody had handed back, and whose holder lived? Then that one

@@ -244,6 +244,45 @@ fn settling_is_tried_where_something_kept_it_from_being_done_at_once() {
     assert_eq!((read("back-cut"), read("front-cut"), read("gateway-kill")), (1, 0, 0));
 }
 
+/// A key that is known, and another that was found held, and was asked for again so much later.
+fn asked_again(route: Route, later: u64) -> Story {
+    let mut story = Story::new();
+    story.on(route).call(0, 1, 0).begin(1, "n1", 0, 1).end(2, "n1", 201).ok(3, 1, "n1");
+    story.read(20_000, 2, 0).ok(20_001, 2, "n1").read(20_002, 3, 1).ok(20_003, 3, "n1");
+    story.on(Route::Hold).with_key("held").call(0, 4, 0).begin(1, "n2", 0, 1).end(2, "n2", 0);
+    story.info(3, 4, "broken").read(20_000, 5, 0).fail(20_001, 5, 409, "outcome_unknown");
+    story.read(20_002, 6, 1).fail(20_003, 6, 409, "outcome_unknown");
+    story.read(20_000 + later, 7, 0).fail(20_001 + later, 7, 409, "outcome_unknown");
+    story
+}
+
+#[test]
+fn an_orphan_would_be_noticed_only_if_it_was_asked_for_again_in_time() {
+    let tried = |mut story: Story| {
+        story.over().breaks(&[]);
+        trials(&story, Rule::HeldUnexecuted)
+    };
+    // Only the one that is known: that the other is held has a reason.
+    assert_eq!(tried(asked_again(Route::Hold, 9_500)), 1);
+    assert_eq!(tried(asked_again(Route::Reexecute, 9_500)), 0);
+    // Nobody accuses a holder that had less time.
+    assert_eq!(tried(asked_again(Route::Hold, 6_900)), 0);
+    assert_eq!(tried(asked_again(Route::Hold, 7_100)), 1);
+    // Or one that was kept from its store, or may be dead.
+    let disturbed = |from: u64, kind: &str| {
+        let mut story = asked_again(Route::Hold, 9_500);
+        story.fault(from, from + 400, kind, &[1]);
+        tried(story)
+    };
+    assert_eq!((disturbed(24_000, "back-cut"), disturbed(10_000, "back-cut")), (0, 1));
+    assert_eq!((disturbed(10_000, "gateway-kill"), disturbed(29_300, "gateway-kill")), (0, 1));
+    // Without anybody who asks again, nobody has noticed anything.
+    let mut known = Story::new();
+    known.call(0, 1, 0).begin(1, "n1", 0, 1).end(2, "n1", 201).ok(3, 1, "n1");
+    known.read(20_000, 2, 0).ok(20_001, 2, "n1").read(20_002, 3, 1).ok(20_003, 3, "n1");
+    assert_eq!(tried(known), 0);
+}
+
 #[test]
 fn what_a_lost_record_would_excuse_is_no_trial() {
     let mut story = usual(Tier::Weak);
