@@ -271,9 +271,10 @@ impl Checker {
         if code == "request_in_progress" {
             record.is_in_progress(open.t, t);
         } else {
-            record.is_unknown(t);
+            let told = Moment { t, line };
+            record.is_unknown(Moment { t: open.t, line: open.line }, told);
             if open.purpose == Purpose::Read {
-                record.last_word(open.gateway, Moment { t, line });
+                record.last_word(open.gateway, told);
             }
         }
         if let Some(known) = record.answer.as_ref().filter(|known| known.at.t < open.t) {

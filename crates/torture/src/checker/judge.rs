@@ -22,6 +22,7 @@ impl Checker {
             self.judge_takeovers(record);
             self.judge_fences(record);
             self.judge_recorded(record);
+            self.judge_called_unknown(record);
             self.judge_last_words(record);
         }
         self.judge_accusations();
@@ -176,6 +177,31 @@ impl Checker {
         let lines = vec![recorded.line, answer.at.line, later.line];
         let during = (recorded.began, later.began.max(answer.at.t));
         self.accuse(rule, record, during, lines, what);
+    }
+
+    /// Nobody calls unknown what is being executed, unless its lease may have been lost.
+    fn judge_called_unknown(&mut self, record: usize) {
+        for (sent, told) in self.records[record].unknowns.clone() {
+            let Some(execution) = self.leased_during(record, sent.t, told.t) else { continue };
+            let Execution { nonce, gateway, began, line, .. } = execution;
+            let (during, lines) = ((*began, told.t), vec![*line, sent.line, told.line]);
+            let what = format!(
+                "called unknown while {nonce} was executed; nothing had happened to gateway {gateway}"
+            );
+            self.accuse(Rule::OneLease, record, during, lines, what);
+        }
+    }
+
+    /// An execution that went on all the time, and that nothing may have cost its lease.
+    fn leased_during(&self, record: usize, from: u64, until: u64) -> Option<&Execution> {
+        self.records[record].executions.iter().find(|execution| {
+            let (gateway, since) = (execution.gateway, execution.began.saturating_sub(SLACK));
+            // If it ends just then, it may have been found to be unknown.
+            execution.goes_on(from, until + SLACK)
+                && self.faults.lease_loss(gateway, since, until).is_none()
+                // Who is asked to end may give it up.
+                && !self.faults.has_ended(gateway, since, until)
+        })
     }
 
     /// When all faults were over, everything came to an end. A run that broke off was not over.

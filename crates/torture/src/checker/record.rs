@@ -14,6 +14,8 @@ pub(super) struct Record {
     pub(super) answer: Option<Known>,
     /// The first time that nobody knew, and the latest.
     pub(super) unknown: Option<(u64, u64)>,
+    /// Each request that was told so: when it was sent, and when it was told.
+    pub(super) unknowns: Vec<(Moment, Moment)>,
     pub(super) first_invoke: Option<u64>,
     /// When it was last heard of.
     pub(super) last_heard: u64,
@@ -94,6 +96,7 @@ impl Record {
             executions: Vec::new(),
             answer: None,
             unknown: None,
+            unknowns: Vec::new(),
             first_invoke: None,
             last_heard: 0,
             first_read: None,
@@ -167,9 +170,10 @@ impl Record {
     }
 
     /// Nobody knew.
-    pub(super) fn is_unknown(&mut self, t: u64) {
-        let (first, latest) = self.unknown.unwrap_or((t, t));
-        self.unknown = Some((first.min(t), latest.max(t)));
+    pub(super) fn is_unknown(&mut self, sent: Moment, told: Moment) {
+        let (first, latest) = self.unknown.unwrap_or((told.t, told.t));
+        self.unknown = Some((first.min(told.t), latest.max(told.t)));
+        self.unknowns.push((sent, told));
     }
 
     /// A gateway was asked in the end, and there is nothing more to ask.
@@ -230,6 +234,11 @@ impl Execution {
     /// When it ended; if nobody knows, never.
     pub(super) fn end(&self) -> u64 {
         self.ended.as_ref().map_or(u64::MAX, |ended| ended.t)
+    }
+
+    /// Was it at work from `from` until `until`? One of which nobody knows when it ended may have ended then.
+    pub(super) fn goes_on(&self, from: u64, until: u64) -> bool {
+        self.began <= from && self.ended.as_ref().is_some_and(|ended| until <= ended.t)
     }
 
     /// Did it end, before `t`, in a way that hands its lease back?
