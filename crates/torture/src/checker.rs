@@ -51,6 +51,8 @@ pub(crate) struct Checker {
     open: HashMap<u64, Open>,
     /// Requests that were answered, or given up.
     closed: Vec<Closed>,
+    /// Since when keys were asked for again that had been found held in the end.
+    asked_again: Option<u64>,
     /// What gateways were asked for.
     asked: Vec<Asked>,
     suspicions: Vec<Suspicion>,
@@ -82,7 +84,7 @@ struct Accusation {
 }
 
 /// Which faults excuse it.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Excuse {
     /// Any that a client of the gateway notices.
     Any,
@@ -124,6 +126,8 @@ struct Closed {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Heard {
     Answer,
+    /// A refusal that something must have caused.
+    Refused(Excuse),
     /// Nothing, for so many milliseconds, and then it left.
     NothingFor(u64),
     /// Nothing, as it left at once.
@@ -168,6 +172,7 @@ impl Checker {
             executions: HashMap::new(),
             open: HashMap::new(),
             closed: Vec::new(),
+            asked_again: None,
             asked: Vec::new(),
             suspicions: Vec::new(),
             accusations: Vec::new(),
@@ -182,6 +187,9 @@ impl Checker {
             Event::Phase { name } => self.report.phase(&name, t),
             Event::Invoke { op, purpose, gateway, scope, route, key } => {
                 let record = self.record(scope, route, key);
+                if purpose == Purpose::Read && self.records[record].has_last_word(gateway) {
+                    self.asked_again.get_or_insert(t);
+                }
                 self.records[record].invoked(t, purpose, gateway, line);
                 let is_faulty = self.report.sent(purpose);
                 let open = Open { record, purpose, gateway, t, line, is_faulty };
@@ -189,17 +197,20 @@ impl Checker {
                 ensure!(before.is_none(), "line {line} sends request {op} again");
             }
             Event::Ok { op, .. } => {
-                let open = self.close(op, t, line, Heard::Answer)?;
+                let open = self.opened(op, line)?;
+                self.close(open, t, Heard::Answer);
                 self.told_outcome(line, t, open, event);
             }
             Event::Fail { op, status, code, retry_after, effect } => {
-                let open = self.close(op, t, line, Heard::Answer)?;
+                let open = self.opened(op, line)?;
+                let cause = self.cause_of(open, t, &code);
+                self.close(open, t, cause.map_or(Heard::Answer, Heard::Refused));
                 let refusal = Refusal { status, code: &code, retry_after, effect };
                 self.told_failure(line, t, open, &refusal);
             }
             Event::Info { op, why } => {
-                let heard = Heard::of(&why);
-                let open = self.close(op, t, line, heard)?;
+                let (open, heard) = (self.opened(op, line)?, Heard::of(&why));
+                self.close(open, t, heard);
                 self.told_nothing(line, t, open, heard, &why);
             }
             Event::Begin { nonce, gateway, scope, route, key, fence, variant } => {
@@ -247,19 +258,21 @@ impl Checker {
         found
     }
 
-    fn close(&mut self, op: u64, t: u64, line: u64, heard: Heard) -> anyhow::Result<Open> {
+    /// The request that this line is about.
+    fn opened(&mut self, op: u64, line: u64) -> anyhow::Result<Open> {
         let open = self.open.remove(&op);
-        let open = open.with_context(|| format!("line {line} answers {op}, which nobody sent"))?;
+        open.with_context(|| format!("line {line} answers {op}, which nobody sent"))
+    }
+
+    fn close(&mut self, open: Open, t: u64, heard: Heard) {
         let Open { record, purpose, gateway, t: from, .. } = open;
         self.closed.push(Closed { purpose, gateway, from, until: t, heard });
         self.records[record].closed(t);
-        if heard == Heard::Answer {
+        if heard.is_answer() {
             self.report.answered_under_faults += u64::from(open.is_faulty);
-            self.records[record].heard(from, purpose);
-        } else {
+        } else if may_execute(purpose) {
             self.records[record].left(gateway, from, t);
         }
-        Ok(open)
     }
 
     fn begun(&mut self, record: usize, execution: Execution) {
@@ -319,6 +332,12 @@ impl Checker {
     }
 }
 
+/// May such a request be the one that a key is executed for? Not one that is never whole, has no key, or has
+/// another body.
+fn may_execute(purpose: Purpose) -> bool {
+    !matches!(purpose, Purpose::HangUpInRequest | Purpose::Probe | Purpose::Mismatch)
+}
+
 // === impl Heard ===
 
 impl Heard {
@@ -329,6 +348,10 @@ impl Heard {
             None if why == "hung-up" => Self::Left,
             None => Self::Broken,
         }
+    }
+
+    fn is_answer(self) -> bool {
+        matches!(self, Self::Answer | Self::Refused(_))
     }
 }
 

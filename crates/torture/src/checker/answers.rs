@@ -34,6 +34,19 @@ fn cause_of(code: &str) -> Option<Excuse> {
     }
 }
 
+// === impl Refusal ===
+
+impl Refusal<'_> {
+    /// Does it say what becomes of the record? Others are the same whatever that is.
+    fn tells_of_record(&self, purpose: Purpose) -> bool {
+        match self.code {
+            "outcome_unknown" | "request_in_progress" | "upstream" => true,
+            "idempotency_payload_mismatch" => purpose == Purpose::Mismatch,
+            _ => false,
+        }
+    }
+}
+
 // === impl Checker ===
 
 impl Checker {
@@ -42,6 +55,7 @@ impl Checker {
         let lines = vec![open.line, line];
         let record = &mut self.records[open.record];
         let during = (record.first_invoke.unwrap_or(open.t), t);
+        record.heard(open.t, open.purpose);
         record.told.outcomes += 1;
         record.told.replays += u64::from(effect.replayed);
         self.report.outcomes += 1;
@@ -171,13 +185,16 @@ impl Checker {
     pub(super) fn told_failure(&mut self, line: u64, t: u64, open: Open, refusal: &Refusal<'_>) {
         let Refusal { status, code, .. } = *refusal;
         *self.report.refusals.entry(code.to_owned()).or_default() += 1;
+        if refusal.tells_of_record(open.purpose) {
+            self.records[open.record].heard(open.t, open.purpose);
+        }
         let rule = match (open.purpose, code) {
             (Purpose::Mismatch, "idempotency_payload_mismatch") if status == 422 => return,
             (Purpose::Mismatch, "outcome_unknown" | "request_in_progress" | "upstream") => {
                 Rule::MismatchInert
             }
             (Purpose::Probe, "idempotency_key_missing" | "idempotency_key_invalid") => return,
-            (_, UPSTREAM_UNREACHABLE) if self.has_closed(open, t) => return,
+            (_, UPSTREAM_UNREACHABLE) if self.cause_of(open, t, code).is_none() => return,
             (_, code) if cause_of(code).is_some() => return self.refused(line, t, open, refusal),
             (Purpose::Probe | Purpose::Mismatch, _) => Rule::Bounded,
             (_, "idempotency_payload_mismatch") => Rule::MismatchInert,
@@ -219,6 +236,12 @@ impl Checker {
         self.told_first_hand(line, open, nonce);
     }
 
+    /// What must have happened where a client meets this refusal, if anything must.
+    pub(super) fn cause_of(&self, open: Open, t: u64, code: &str) -> Option<Excuse> {
+        let is_upstreams = code == UPSTREAM_UNREACHABLE && self.has_closed(open, t);
+        if is_upstreams { None } else { cause_of(code) }
+    }
+
     /// Did the upstream close the connection, as it does on purpose, when this request was executed?
     fn has_closed(&self, open: Open, t: u64) -> bool {
         self.records[open.record].executions.iter().any(|execution| {
@@ -248,9 +271,10 @@ impl Checker {
         if code == "request_in_progress" {
             record.is_in_progress(open.t, t);
         } else {
-            record.is_unknown(t);
+            let told = Moment { t, line };
+            record.is_unknown(Moment { t: open.t, line: open.line }, told);
             if open.purpose == Purpose::Read {
-                record.last_word(open.gateway, Moment { t, line });
+                record.last_word(open.gateway, told);
             }
         }
         if let Some(known) = record.answer.as_ref().filter(|known| known.at.t < open.t) {

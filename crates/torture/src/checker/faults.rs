@@ -4,6 +4,7 @@ mod spans;
 
 use std::collections::HashMap;
 
+use crate::nemesis::Kind;
 use spans::{gap_max, merged, overlap};
 
 /// Faults are looked up by the seconds that they touch, so that a question takes the same time however
@@ -223,7 +224,7 @@ impl Happened {
     }
 
     fn ends_gateways(&self) -> bool {
-        matches!(&*self.kind, "gateway-kill" | "gateway-term")
+        Kind::ALL.iter().any(|kind| kind.ends_gateways() && kind.as_str() == self.kind)
     }
 
     /// Whether stalls do depends on how long they are.

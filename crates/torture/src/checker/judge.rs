@@ -22,6 +22,7 @@ impl Checker {
             self.judge_takeovers(record);
             self.judge_fences(record);
             self.judge_recorded(record);
+            self.judge_called_unknown(record);
             self.judge_last_words(record);
         }
         self.judge_accusations();
@@ -35,8 +36,8 @@ impl Checker {
 
     fn judge_suspicions(&mut self) {
         for suspicion in std::mem::take(&mut self.suspicions) {
-            if !self.is_excused(&suspicion) {
-                let Suspicion { rule, record, during, lines, what, .. } = suspicion;
+            let Suspicion { rule, record, gateway, excuse, during, lines, what } = suspicion;
+            if !self.is_excused(excuse, gateway, during) {
                 self.accuse(rule, record, during, lines, what);
             }
         }
@@ -54,8 +55,13 @@ impl Checker {
         }
     }
 
-    fn is_excused(&self, suspicion: &Suspicion) -> bool {
-        let Suspicion { gateway, during: (from, until), excuse, .. } = *suspicion;
+    /// Was there such an excuse for what a gateway did between two moments?
+    pub(super) fn is_excused(
+        &self,
+        excuse: Excuse,
+        gateway: usize,
+        (from, until): (u64, u64),
+    ) -> bool {
         let before = |slack| from.saturating_sub(slack);
         match excuse {
             Excuse::Any => self.faults.any(gateway, before(SLACK), until).is_some(),
@@ -173,6 +179,31 @@ impl Checker {
         self.accuse(rule, record, during, lines, what);
     }
 
+    /// Nobody calls unknown what is being executed, unless its lease may have been lost.
+    fn judge_called_unknown(&mut self, record: usize) {
+        for (sent, told) in self.records[record].unknowns.clone() {
+            let Some(execution) = self.leased_during(record, sent.t, told.t) else { continue };
+            let Execution { nonce, gateway, began, line, .. } = execution;
+            let (during, lines) = ((*began, told.t), vec![*line, sent.line, told.line]);
+            let what = format!(
+                "called unknown while {nonce} was executed; nothing had happened to gateway {gateway}"
+            );
+            self.accuse(Rule::OneLease, record, during, lines, what);
+        }
+    }
+
+    /// An execution that went on all the time, and that nothing may have cost its lease.
+    fn leased_during(&self, record: usize, from: u64, until: u64) -> Option<&Execution> {
+        self.records[record].executions.iter().find(|execution| {
+            let (gateway, since) = (execution.gateway, execution.began.saturating_sub(SLACK));
+            // If it ends just then, it may have been found to be unknown.
+            execution.goes_on(from, until + SLACK)
+                && self.faults.lease_loss(gateway, since, until).is_none()
+                // Who is asked to end may give it up.
+                && !self.faults.has_ended(gateway, since, until)
+        })
+    }
+
     /// When all faults were over, everything came to an end. A run that broke off was not over.
     fn judge_last_words(&mut self, record: usize) {
         let of_key = &self.records[record];
@@ -201,14 +232,12 @@ impl Checker {
     fn judge_missing_words(&mut self, record: usize, during: (u64, u64), lines: Vec<u64>) {
         let of_key = &self.records[record];
         let (all, asked, heard) = (self.head.gateways, of_key.asked.len(), of_key.last_words.len());
-        let first_read = of_key.first_read.map_or(0, |first| first.t);
-        let was_known = of_key.answer.as_ref().is_some_and(|answer| answer.at.t < first_read);
-        let answered = heard + of_key.mistaken.len();
+        let answered = of_key.answered();
         if asked < all {
             let what = format!("only {asked} of {all} gateways were asked for a last word in time");
             return self.convict(Rule::Liveness, record, lines, what);
         }
-        if was_known {
+        if of_key.was_known_before_reads() {
             let what = format!("it was told, and {heard} of {all} gateways had a last word");
             self.accuse(Rule::AnswerLost, record, during, lines.clone(), what);
         }
@@ -266,13 +295,16 @@ impl Checker {
     }
 
     /// Had a living holder the time to hand back the lease, granted after `from`, of a record that is held?
+    fn is_orphan_accused(&self, record: usize, from: u64) -> bool {
+        let unknown = self.records[record].unknown;
+        unknown.is_some_and(|(first, latest)| self.had_time_to_hand_back(from, first, latest))
+    }
+
+    /// The same of a record that was held when it was asked for at `first`, and still at `latest`.
     ///
     /// When it was first found held, its lease had run out. If no gateway had died by then, the holder
     /// lived, and had until its death, or until it was last found held.
-    fn is_orphan_accused(&self, record: usize, from: u64) -> bool {
-        let Some((first, latest)) = self.records[record].unknown else {
-            return false;
-        };
+    pub(super) fn had_time_to_hand_back(&self, from: u64, first: u64, latest: u64) -> bool {
         if self.faults.first_end(from, first).is_some() {
             return false;
         }

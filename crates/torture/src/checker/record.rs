@@ -1,5 +1,6 @@
 //! What is known of one record.
 
+use super::SLACK;
 use crate::history::{Purpose, Route};
 
 /// One record, by its scope, route and key.
@@ -13,6 +14,8 @@ pub(super) struct Record {
     pub(super) answer: Option<Known>,
     /// The first time that nobody knew, and the latest.
     pub(super) unknown: Option<(u64, u64)>,
+    /// Each request that was told so: when it was sent, and when it was told.
+    pub(super) unknowns: Vec<(Moment, Moment)>,
     pub(super) first_invoke: Option<u64>,
     /// When it was last heard of.
     pub(super) last_heard: u64,
@@ -38,7 +41,7 @@ pub(super) struct Record {
 pub(super) struct Told {
     pub(super) outcomes: u64,
     pub(super) replays: u64,
-    /// To requests that were sent when the recorded outcome had been told.
+    /// To requests with the right body that were sent when the recorded outcome had been told.
     pub(super) after_outcome: u64,
     /// To other bodies.
     pub(super) mismatches: u64,
@@ -93,6 +96,7 @@ impl Record {
             executions: Vec::new(),
             answer: None,
             unknown: None,
+            unknowns: Vec::new(),
             first_invoke: None,
             last_heard: 0,
             first_read: None,
@@ -134,11 +138,14 @@ impl Record {
         }
     }
 
-    /// Something was told to a request that was sent at `sent`.
+    /// What becomes of the record was told to a request that was sent at `sent`.
     pub(super) fn heard(&mut self, sent: u64, purpose: Purpose) {
         let is_known = self.answer.as_ref().is_some_and(|known| known.at.t < sent);
-        self.told.after_outcome += u64::from(is_known);
-        self.told.mismatches += u64::from(purpose == Purpose::Mismatch);
+        if purpose == Purpose::Mismatch {
+            self.told.mismatches += 1;
+        } else if is_known {
+            self.told.after_outcome += 1;
+        }
     }
 
     /// Somebody heard nothing, and is gone.
@@ -146,10 +153,13 @@ impl Record {
         self.left.push((gateway, sent, t));
     }
 
-    /// Did somebody who asked for this execution, or may have, leave before it ended?
+    /// Did somebody who asked for this execution, or may have, leave before it ended? A request may arrive
+    /// when its client is gone, but not long after.
     pub(super) fn is_left_alone(&self, execution: &Execution) -> bool {
+        let (began, end) = (execution.began, execution.end());
         self.left.iter().any(|(gateway, sent, gone)| {
-            *gateway == execution.gateway && *sent <= execution.began && *gone < execution.end()
+            let is_in_time = *sent <= began && began <= *gone + SLACK && *gone < end;
+            *gateway == execution.gateway && is_in_time
         })
     }
 
@@ -160,16 +170,33 @@ impl Record {
     }
 
     /// Nobody knew.
-    pub(super) fn is_unknown(&mut self, t: u64) {
-        let (first, latest) = self.unknown.unwrap_or((t, t));
-        self.unknown = Some((first.min(t), latest.max(t)));
+    pub(super) fn is_unknown(&mut self, sent: Moment, told: Moment) {
+        let (first, latest) = self.unknown.unwrap_or((told.t, told.t));
+        self.unknown = Some((first.min(told.t), latest.max(told.t)));
+        self.unknowns.push((sent, told));
     }
 
     /// A gateway was asked in the end, and there is nothing more to ask.
     pub(super) fn last_word(&mut self, gateway: usize, at: Moment) {
-        if self.last_words.iter().all(|(known, _)| *known != gateway) {
+        if !self.has_last_word(gateway) {
             self.last_words.push((gateway, at));
         }
+    }
+
+    pub(super) fn has_last_word(&self, gateway: usize) -> bool {
+        self.last_words.iter().any(|(known, _)| *known == gateway)
+    }
+
+    /// Had its outcome been told before anybody was asked for a last word?
+    pub(super) fn was_known_before_reads(&self) -> bool {
+        let first_read = self.first_read.map_or(0, |first| first.t);
+        self.answer.as_ref().is_some_and(|answer| answer.at.t < first_read)
+    }
+
+    /// How many gateways have given their last word, or refused to.
+    pub(super) fn answered(&self) -> usize {
+        let only_mistaken = self.mistaken.iter().filter(|gateway| !self.has_last_word(**gateway));
+        self.last_words.len() + only_mistaken.count()
     }
 
     /// Since when a promotion may have taken the recorded outcome away: it may have been told from memory
@@ -207,6 +234,11 @@ impl Execution {
     /// When it ended; if nobody knows, never.
     pub(super) fn end(&self) -> u64 {
         self.ended.as_ref().map_or(u64::MAX, |ended| ended.t)
+    }
+
+    /// Was it at work from `from` until `until`? One of which nobody knows when it ended may have ended then.
+    pub(super) fn goes_on(&self, from: u64, until: u64) -> bool {
+        self.began <= from && self.ended.as_ref().is_some_and(|ended| until <= ended.t)
     }
 
     /// Did it end, before `t`, in a way that hands its lease back?

@@ -5,7 +5,8 @@ use std::fmt;
 /// What was broken.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub enum Rule {
-    /// I1: two executions at once, or a takeover before the lease can have run out.
+    /// I1: two executions at once, or a takeover before the lease can have run out; or what was executed was
+    /// called unknown.
     OneLease,
     /// I2: something else is told or executed after an outcome was told that is recorded.
     SettledIsFinal,

@@ -4,7 +4,7 @@
 use super::answers::PATIENCE_MS;
 use super::judge::SETTLE;
 use super::record::{Execution, Record};
-use super::{AFTERMATH, Checker, Heard, Rule, SLACK};
+use super::{Checker, Excuse, Heard, Rule, SLACK};
 use crate::history::{Purpose, Route};
 
 // === impl Checker ===
@@ -22,9 +22,6 @@ impl Checker {
         let record = &self.records[number];
         let told = &record.told;
         let is_read = record.first_read.is_some() && self.report.is_whole;
-        let from = record.first_invoke.unwrap_or_default().saturating_sub(SLACK);
-        let all_lived = self.faults.first_end(from, record.last_heard).is_none();
-        let may_hold = record.route == Route::Hold && is_read && all_lived;
         let counts = [
             (Rule::OneAnswer, told.outcomes),
             (Rule::NoSuchExecution, told.outcomes),
@@ -32,12 +29,38 @@ impl Checker {
             (Rule::Cookies, told.replays),
             (Rule::SettledIsFinal, told.after_outcome),
             (Rule::MismatchInert, told.mismatches),
-            (Rule::Fenced, u64::from(record.answer.is_some() && has_stale_holder(record))),
-            (Rule::AnswerLost, u64::from(record.answer.is_some() && is_read)),
+            (Rule::Fenced, u64::from(record.answer.is_some() && self.has_stale_holder(record))),
+            (Rule::AnswerLost, u64::from(record.was_known_before_reads() && is_read)),
             (Rule::Liveness, u64::from(is_read)),
-            (Rule::HeldUnexecuted, u64::from(may_hold)),
+            (Rule::HeldUnexecuted, u64::from(is_read && self.may_be_orphan(record))),
         ];
         self.count(number, &counts);
+    }
+
+    /// Would a key be accused, had it been found held in the end? It would have been asked for again then,
+    /// with those that were.
+    fn may_be_orphan(&self, record: &Record) -> bool {
+        let (Some(first), Some(again)) = (record.first_read, self.asked_again) else {
+            return false;
+        };
+        let from = record.first_invoke.unwrap_or_default().saturating_sub(SLACK);
+        // If it is held, and was executed, that is why.
+        let is_explained = record.answer.is_none() && !record.executions.is_empty();
+        record.route == Route::Hold
+            && !is_explained
+            && self.had_time_to_hand_back(from, first.t, again)
+    }
+
+    /// Was a lease granted after another that nobody had handed back, and whose holder lived? Then that one
+    /// may have written late.
+    fn has_stale_holder(&self, record: &Record) -> bool {
+        let mut executions: Vec<&Execution> = record.executions.iter().collect();
+        executions.sort_by_key(|execution| (execution.fence, execution.began));
+        executions.windows(2).any(|pair| {
+            let (holder, next) = (pair[0], pair[1].began);
+            !holder.is_released(record.route, next)
+                && !self.faults.has_ended(holder.gateway, holder.began, next)
+        })
     }
 
     fn count_of_executions(&mut self, number: usize) {
@@ -55,14 +78,16 @@ impl Checker {
             let may_go_back = earliest.is_some_and(|earliest| earliest < began)
                 && self.faults.held_up(gateway, first, began).is_none();
             let has_outcome = execution.has_outcome();
+            // What was handed back may be executed again.
+            let is_only = !execution.is_released(record.route, u64::MAX);
             let is_left = has_outcome && is_hold && record.is_left_alone(execution);
             counts.extend([
                 (Rule::ClaimFirst, 1),
                 (Rule::OneLease, u64::from(keeps_lease && record.is_rivalled(execution))),
                 (Rule::FenceWentBack, u64::from(may_go_back)),
                 (Rule::SettleFirst, u64::from(has_store && has_outcome)),
-                (Rule::HoldExecutedAgain, u64::from(is_hold)),
-                (Rule::UnexplainedExecution, u64::from(keeps_lease && !is_hold)),
+                (Rule::HoldExecutedAgain, u64::from(is_only && is_hold)),
+                (Rule::UnexplainedExecution, u64::from(is_only && keeps_lease && !is_hold)),
                 (Rule::Detached, u64::from(keeps_lease && is_left)),
                 (
                     Rule::SettlingGivenUp,
@@ -75,22 +100,27 @@ impl Checker {
 
     fn count_of_requests(&mut self) {
         for closed in std::mem::take(&mut self.closed) {
-            let (gateway, until) = (closed.gateway, closed.until);
-            let has = |before| closed.from.saturating_sub(before);
-            let is_calm = self.faults.any(gateway, has(SLACK), until).is_none();
-            let has_store = self.faults.store_away(gateway, has(AFTERMATH), until).is_none();
+            let during = (closed.from, closed.until);
+            let is_without = |excuse| !self.is_excused(excuse, closed.gateway, during);
+            let is_calm = is_without(Excuse::Any);
             let follows_probe = closed.purpose == Purpose::AfterProbe;
             // Who heard nothing has noticed nothing, unless it waited for long enough.
-            let (is_told, has_waited) = match closed.heard {
-                Heard::Answer => (true, true),
-                Heard::NothingFor(millis) => (false, millis >= PATIENCE_MS),
-                Heard::Left | Heard::Broken => (false, false),
+            let is_told = closed.heard.is_answer();
+            let has_waited = match closed.heard {
+                Heard::NothingFor(millis) => millis >= PATIENCE_MS,
+                _ => is_told,
             };
             let is_used = is_told || closed.heard == Heard::Broken;
+            let is_refusal_tried = match closed.heard {
+                Heard::Refused(cause) => is_without(cause),
+                // It could have been any refusal.
+                Heard::Answer => is_calm && is_without(Excuse::StoreAway),
+                _ => false,
+            };
             for (rule, is_tried) in [
                 (Rule::Bounded, is_calm && has_waited),
                 (Rule::DrainedBody, is_calm && follows_probe && is_used),
-                (Rule::CauselessRefusal, has_store && is_told),
+                (Rule::CauselessRefusal, is_refusal_tried),
             ] {
                 *self.report.trials.entry(rule).or_default() += u64::from(is_tried);
             }
@@ -108,11 +138,4 @@ impl Checker {
             }
         }
     }
-}
-
-/// Was a lease granted after another that nobody had handed back? Then its holder may have written late.
-fn has_stale_holder(record: &Record) -> bool {
-    let mut executions: Vec<&Execution> = record.executions.iter().collect();
-    executions.sort_by_key(|execution| (execution.fence, execution.began));
-    executions.windows(2).any(|pair| !pair[0].is_released(record.route, pair[1].began))
 }

@@ -95,6 +95,56 @@ fn a_dead_holders_lease_runs_on() {
     ahead.fault(12, 100, "gateway-kill", &[0]).fault(300, 300, "clock-forward", &[]).breaks(&[]);
 }
 
+/// Asked for at `asked`, and told at once that nobody knows, while it is executed from 2000 until `end`.
+fn called_unknown(tier: Tier, asked: u64, end: u64) -> Story {
+    let mut story = Story::of_tier(tier);
+    story.call(1_900, 1, 0).call(asked, 2, 1).begin(2_000, "n1", 0, 1);
+    story.fail(asked + 150, 2, 409, "outcome_unknown").end(end, "n1", 201).ok(end + 1, 1, "n1");
+    story
+}
+
+#[test]
+fn what_is_executed_is_not_unknown() {
+    let called = |asked, end| called_unknown(Tier::Strong, asked, end);
+    called(2_500, 5_000).breaks(&[Rule::OneLease]);
+    // Asked before it began, or told when it may have ended.
+    called(1_950, 5_000).breaks(&[]);
+    called(4_000, 5_000).breaks(&[]);
+    called(3_800, 5_000).breaks(&[Rule::OneLease]);
+    // It was cut off: when it would have ended is not known.
+    let mut endless = Story::new();
+    endless.call(0, 1, 0).begin(1, "n1", 0, 1).call(500, 2, 1).fail(501, 2, 409, "outcome_unknown");
+    endless.info(9_000, 1, "broken").breaks(&[]);
+}
+
+#[test]
+fn what_is_executed_may_be_called_unknown_if_its_lease_may_be_lost() {
+    let disturbed = |from: u64, until: u64, kind: &str, hits: &[usize]| {
+        let mut story = called_unknown(Tier::Strong, 3_500, 6_000);
+        story.fault(from, until, kind, hits);
+        story
+    };
+    let of_gateway =
+        ["gateway-kill", "gateway-pause", "gateway-term", "back-reset", "back-latency"];
+    for kind in of_gateway {
+        disturbed(2_100, 3_600, kind, &[0]).breaks(&[]);
+        disturbed(500, 1_100, kind, &[0]).breaks(&[]);
+        // Of another gateway, long before, or only when it had been told.
+        disturbed(2_100, 3_600, kind, &[1]).breaks(&[Rule::OneLease]);
+        disturbed(0, 900, kind, &[0]).breaks(&[Rule::OneLease]);
+        disturbed(3_700, 4_000, kind, &[0]).breaks(&[Rule::OneLease]);
+    }
+    for kind in ["store-kill", "store-handover", "clock-forward", "disk-full", "stall"] {
+        disturbed(2_100, 3_600, kind, &[]).breaks(&[]);
+    }
+    for kind in ["front-black-hole", "near-kill"] {
+        disturbed(2_100, 3_600, kind, &[0]).breaks(&[Rule::OneLease]);
+    }
+    let mut lost = called_unknown(Tier::Weak, 3_500, 6_000);
+    let report = lost.fault(3_400, 3_600, "promoted", &[]).report();
+    assert_eq!((report.violations.len(), report.losses.len()), (0, 1), "{report}");
+}
+
 #[test]
 fn what_the_upstream_gave_back_may_be_executed_again() {
     let given_back = |route: Route, status: u16, next: u64| {

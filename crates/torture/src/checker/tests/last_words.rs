@@ -55,6 +55,26 @@ fn no_loss_excuses_a_gateway_that_has_no_last_word() {
     other.read(20, 3, 1).info(5_020, 3, "timeout 5000").over().breaks(&[Rule::Liveness]);
 }
 
+/// The story: a gateway that was mistaken and then knew better was counted twice, and so stood for another.
+#[test]
+fn a_gateway_that_answers_twice_is_one() {
+    let read = |is_second_heard: bool| {
+        let mut story = Story::new();
+        story.call(0, 1, 0).begin(1, "n1", 0, 1).end(2, "n1", 201).info(3, 1, "hung-up");
+        story.read(10, 2, 0).fail(11, 2, 422, "idempotency_payload_mismatch");
+        story.read(12, 3, 0).ok(13, 3, "n1").read(14, 4, 1);
+        if is_second_heard {
+            story.fail(15, 4, 422, "idempotency_payload_mismatch");
+        } else {
+            story.info(5_014, 4, "timeout 5000");
+        }
+        story.over();
+        story
+    };
+    read(true).breaks(&[Rule::MismatchInert]);
+    read(false).breaks(&[Rule::MismatchInert, Rule::Liveness]);
+}
+
 #[test]
 fn every_gateway_is_asked_for_every_key_unless_the_run_broke_off() {
     let executed = || {
