@@ -183,13 +183,13 @@ fn recover(
     world: &Arc<World>,
     touched: Vec<Target>,
 ) -> anyhow::Result<()> {
-    let began = world.history.clock().elapsed();
     world.history.note(Event::Phase { name: "reads".to_owned() });
     let unknown = runtime.block_on(read_all(world, touched, plan.clients))?;
     // A gateway that was granted a lease unheard hands it back in the end, and one that could not settle
-    // does so in the end, unless it has died before.
+    // does so in the end, unless it has died before. Each has that time from when its key was found held, so
+    // it is counted from the last of these reads.
     if !unknown.is_empty() {
-        stop::sleep((began + DOUBT).saturating_sub(world.history.clock().elapsed()));
+        stop::sleep(DOUBT);
         runtime.block_on(read_all(world, unknown, plan.clients))?;
     }
     stop::check()
