@@ -78,7 +78,8 @@ struct Deep {
     /// How long in all
     #[arg(long, default_value_t = 70)]
     minutes: u64,
-    /// On which stores
+    /// On which stores, in turn. By its seed, every other run on a cluster has failovers: with an even number of
+    /// stores that is all of them, or none
     #[arg(long, value_delimiter = ',', default_values_t = StoreKind::ALL)]
     stores: Vec<StoreKind>,
     /// The seed of the first run; each has the next [default: the first that the ledger does not have]

@@ -165,7 +165,7 @@ pub enum Event {
     Info {
         /// The request.
         op: u64,
-        /// `hung-up`, `timeout`, or how the connection broke.
+        /// `hung-up`, `timeout` with its milliseconds (`timeout 700`), or how the connection broke.
         why: String,
     },
     /// The upstream begins to execute.

@@ -2,7 +2,7 @@
 
 use super::Totals;
 use super::bound::{bound, grouped};
-use super::file::seeds;
+use super::file::{ruler, seeds};
 use crate::checker::Rule;
 use crate::stores::StoreKind;
 
@@ -61,9 +61,4 @@ fn trials(totals: &Totals) -> String {
         lines.push(format!("| {rule} | {} |", counts.join(" | ")));
     }
     lines.join("\n")
-}
-
-/// What is below the names of so many columns.
-fn ruler(columns: usize) -> String {
-    "|---".repeat(columns) + "|"
 }

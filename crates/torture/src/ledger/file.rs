@@ -145,10 +145,10 @@ impl Ledger {
 impl<'a> Parts<'a> {
     fn of(text: &'a str, file: &Path) -> anyhow::Result<Self> {
         let shown = file.display();
+        let ruler = ruler(COLUMNS);
         let head = text.find(HEAD).with_context(|| {
-            format!("no ledger in {shown}: it begins with these columns:\n{HEAD}\n{}", ruler())
+            format!("no ledger in {shown}: it begins with these columns:\n{HEAD}\n{ruler}")
         })?;
-        let ruler = ruler();
         let rest = text[head + HEAD.len()..].strip_prefix('\n').unwrap_or_default();
         ensure!(rest.starts_with(&ruler), "the columns of the ledger in {shown} have no {ruler}");
         let (before, ledger) = text.split_at(head + HEAD.len() + 1 + ruler.len());
@@ -164,9 +164,9 @@ fn read(file: &Path) -> anyhow::Result<String> {
     std::fs::read_to_string(file).with_context(|| format!("cannot read {}", file.display()))
 }
 
-/// What is below the columns.
-pub(super) fn ruler() -> String {
-    "|---".repeat(COLUMNS) + "|"
+/// What is below the names of so many columns.
+pub(super) fn ruler(columns: usize) -> String {
+    "|---".repeat(columns) + "|"
 }
 
 /// They follow each other.
@@ -181,5 +181,5 @@ pub(super) fn seeds(seeds: &[u64]) -> String {
 /// An empty ledger, below a place for claims.
 #[cfg(test)]
 pub(super) fn empty() -> String {
-    format!("{}\n{}\n\n{HEAD}\n{}\n", marks::BEGIN, marks::END, ruler())
+    format!("{}\n{}\n\n{HEAD}\n{}\n", marks::BEGIN, marks::END, ruler(COLUMNS))
 }

@@ -2,7 +2,7 @@
 
 mod claims;
 
-use super::file::{empty, ruler};
+use super::file::{COLUMNS, empty, ruler};
 use super::*;
 use crate::checker::{Rule, Subject, Violation};
 use crate::nemesis::Kind;
@@ -44,7 +44,7 @@ fn open(file: &tempfile::NamedTempFile) -> anyhow::Result<Ledger> {
 
 fn rows(file: &tempfile::NamedTempFile) -> Vec<String> {
     let text = std::fs::read_to_string(file.path()).expect("read");
-    text.lines().skip_while(|line| *line != ruler()).skip(1).map(str::to_owned).collect()
+    text.lines().skip_while(|line| *line != ruler(COLUMNS)).skip(1).map(str::to_owned).collect()
 }
 
 #[test]

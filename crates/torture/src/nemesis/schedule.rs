@@ -25,6 +25,8 @@ pub struct Planned {
 pub struct Schedule {
     /// The tracks.
     pub tracks: Vec<Vec<Planned>>,
+    /// From then on no gateway is ended, also if a fault comes later than planned.
+    pub spares_gateways_from: Duration,
 }
 
 /// What a schedule is drawn for.
@@ -43,11 +45,14 @@ type Pause = (u64, u64);
 const GATEWAY: Pause = (500, 3_500);
 const NETWORK: Pause = (500, 3_500);
 const STORE: Pause = (2_000, 7_000);
-/// In a short run of this length or less, so that every kind comes all the same.
-pub(super) const SHORT: Duration = Duration::from_secs(30);
+/// A run of this length or less is short: faults come faster, so that every kind comes all the same.
+const SHORT: Duration = Duration::from_secs(30);
 const GATEWAY_SHORT: Pause = (200, 1_500);
 const NETWORK_SHORT: Pause = (50, 300);
 const STORE_SHORT: Pause = (100, 900);
+/// For how long, in the end, no gateway is ended: whoever could not settle lives to do so. Short runs have no
+/// time for that.
+const SPARED: Duration = Duration::from_secs(15);
 
 // === impl Schedule ===
 
@@ -55,7 +60,7 @@ impl Schedule {
     pub(crate) fn draw(terms: &Terms<'_>) -> Self {
         // While two of three gateways are broken in turns, the third serves.
         let fleets: &[&[usize]] = if terms.gateways > 1 { &[&[0, 2], &[1]] } else { &[&[0]] };
-        let is_short = terms.length <= SHORT;
+        let is_short = terms.is_short();
         let gateway = if is_short { GATEWAY_SHORT } else { GATEWAY };
         let network = if is_short { NETWORK_SHORT } else { NETWORK };
         // While a disk is full nothing else is tried, so that there is some time between two such faults.
@@ -77,7 +82,7 @@ impl Schedule {
             tracks.push(terms.track("back", Group::Back, network, &links));
         }
         tracks.push(terms.track("store", Group::Store, store, &[0]));
-        Self { tracks }
+        Self { tracks, spares_gateways_from: terms.spares_gateways_from() }
     }
 
     /// How many faults it has.
@@ -94,6 +99,14 @@ impl Schedule {
 // === impl Terms ===
 
 impl Terms<'_> {
+    fn is_short(&self) -> bool {
+        self.length <= SHORT
+    }
+
+    fn spares_gateways_from(&self) -> Duration {
+        if self.is_short() { self.length } else { self.length.saturating_sub(SPARED) }
+    }
+
     fn track(&self, name: &str, group: Group, pause: Pause, on: &[usize]) -> Vec<Planned> {
         let kinds: Vec<Kind> =
             self.kinds.iter().copied().filter(|kind| kind.group() == group).collect();
@@ -108,14 +121,24 @@ impl Terms<'_> {
                 bag = weighted(&kinds);
             }
             let kind = bag.swap_remove(dice.below(bag.len()));
-            let lasts = lasts(kind, self.length <= SHORT, &mut dice);
+            let lasts = lasts(kind, self.is_short(), &mut dice);
             if at + lasts > self.length {
                 break;
             }
-            track.push(Planned { at, kind, on: *dice.pick(on), lasts, seed: dice.roll() });
+            // What is left out is drawn all the same: the others come as if it was there.
+            let planned = Planned { at, kind, on: *dice.pick(on), lasts, seed: dice.roll() };
+            if !self.is_left_out(kind, at) {
+                track.push(planned);
+            }
             at += lasts + mending(kind);
         }
         track
+    }
+
+    /// Would it end gateways when none is to be ended? A rolling restart comes to the last of them late.
+    fn is_left_out(&self, kind: Kind, at: Duration) -> bool {
+        let comes_too_late = at + mending(kind) > self.spares_gateways_from();
+        kind.ends_gateways() && comes_too_late && !self.is_short()
     }
 }
 
@@ -195,6 +218,42 @@ mod tests {
             let missing: Vec<&Kind> = Kind::ALL[..20].iter().filter(|kind| !has(kind)).collect();
             assert!(missing.is_empty(), "{seed}: {missing:?}");
         }
+    }
+
+    #[test]
+    fn in_the_end_of_a_long_run_no_gateway_is_ended() {
+        let calm = Duration::from_secs(45);
+        let late = |seed, seconds| {
+            let all = draw(seed, seconds, &Kind::ALL).tracks.concat().into_iter();
+            all.filter(|planned| planned.at >= calm).map(|planned| planned.kind).collect::<Vec<_>>()
+        };
+        for seed in 1..20 {
+            let (last, longer) = (late(seed, 60), late(seed, 90));
+            assert!(!last.iter().any(|kind| kind.ends_gateways()), "{seed}: {last:?}");
+            assert!(last.contains(&Kind::GatewayPause), "{seed}: {last:?}");
+            assert!(longer.iter().any(|kind| kind.ends_gateways()), "{seed}: {longer:?}");
+            assert_eq!(draw(seed, 60, &Kind::ALL).spares_gateways_from, calm);
+        }
+    }
+
+    #[test]
+    fn what_is_left_out_in_the_end_moves_nothing_else() {
+        let end = Duration::from_mins(1);
+        let others = |seconds| {
+            let mut all = draw(5, seconds, &Kind::ALL).tracks.concat();
+            all.retain(|planned| !planned.kind.ends_gateways() && planned.at + planned.lasts < end);
+            all
+        };
+        assert_eq!(others(60), others(90));
+    }
+
+    #[test]
+    fn short_runs_end_gateways_until_the_end() {
+        let late = |seed| {
+            let all = draw(seed, 30, &Kind::ALL).tracks.concat().into_iter();
+            all.filter(|planned| planned.at >= Duration::from_secs(27)).map(|planned| planned.kind)
+        };
+        assert!((1..20).flat_map(late).any(|kind| kind == Kind::GatewayTerm));
     }
 
     #[test]

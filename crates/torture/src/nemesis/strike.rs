@@ -7,7 +7,6 @@ use std::time::Duration;
 
 use anyhow::Context as _;
 
-use super::schedule::SHORT;
 use super::{Group, Kind, Planned, Schedule};
 use crate::dice::Dice;
 use crate::fleet::Fleet;
@@ -42,25 +41,21 @@ struct Hits {
 impl<'a> Nemesis<'a> {
     pub(crate) fn new(fleet: &'a Fleet, stores: &'a Stores, history: &'a History) -> Self {
         // What nobody plans has numbers below.
+        let next = AtomicU64::new(1_000_000);
         let busy = (0..fleet.len()).map(|_| Mutex::default()).collect();
-        Self { fleet, stores, history, next: AtomicU64::new(1_000_000), busy }
+        Self { fleet, stores, history, next, busy }
     }
 
     /// Goes through the whole schedule, for at least so long. When it returns, everything is mended.
     pub(crate) fn strike_all(&self, schedule: &Schedule, length: Duration) -> anyhow::Result<()> {
         let began = self.history.clock().elapsed();
-        let spared_from = began + length.saturating_sub(spared(length));
-        let struck = self.follow_all(schedule, began, spared_from);
+        let struck = self.follow_all(schedule, began);
         stop::sleep((began + length).saturating_sub(self.history.clock().elapsed()));
         struck
     }
 
-    fn follow_all(
-        &self,
-        schedule: &Schedule,
-        began: Duration,
-        spared_from: Duration,
-    ) -> anyhow::Result<()> {
+    fn follow_all(&self, schedule: &Schedule, began: Duration) -> anyhow::Result<()> {
+        let spared_from = began + schedule.spares_gateways_from;
         thread::scope(|scope| {
             let tracks: Vec<_> = schedule
                 .tracks
@@ -84,15 +79,12 @@ impl<'a> Nemesis<'a> {
             let elapsed = self.history.clock().elapsed();
             stop::sleep((began + planned.at).saturating_sub(elapsed));
             stop::check()?;
-            if planned.kind.ends_gateways() && self.history.clock().elapsed() >= spared_from {
-                continue;
-            }
-            self.strike(planned).with_context(|| format!("{planned:?}"))?;
+            self.strike(planned, spared_from).with_context(|| format!("{planned:?}"))?;
         }
         Ok(())
     }
 
-    fn strike(&self, planned: &Planned) -> anyhow::Result<()> {
+    fn strike(&self, planned: &Planned, spared_from: Duration) -> anyhow::Result<()> {
         let Planned { kind, on, lasts, seed, .. } = *planned;
         let mut dice = Dice::new(seed);
         match kind.group() {
@@ -100,10 +92,10 @@ impl<'a> Nemesis<'a> {
                 // One after the other, as whoever rolls out a new version does.
                 let count = self.fleet.len();
                 for number in 0..count {
-                    self.strike_gateway(kind, (on + number) % count, lasts)?;
+                    self.strike_gateway(planned, (on + number) % count, spared_from)?;
                 }
             }
-            Group::Gateway => self.strike_gateway(kind, on, lasts)?,
+            Group::Gateway => self.strike_gateway(planned, on, spared_from)?,
             Group::Front => {
                 let toxic = toxic(kind, &mut dice);
                 let note = format!("clients to gateway {on}: {toxic:?}");
@@ -130,8 +122,18 @@ impl<'a> Nemesis<'a> {
         Ok(())
     }
 
-    fn strike_gateway(&self, kind: Kind, on: usize, lasts: Duration) -> anyhow::Result<()> {
+    fn strike_gateway(
+        &self,
+        planned: &Planned,
+        on: usize,
+        spared_from: Duration,
+    ) -> anyhow::Result<()> {
+        let Planned { kind, lasts, .. } = *planned;
         let _busy = self.busy[on].lock().unwrap_or_else(PoisonError::into_inner);
+        // Not before: who was at it may have taken long, and so may the other gateways of a rolling restart.
+        if kind.ends_gateways() && self.history.clock().elapsed() >= spared_from {
+            return Ok(());
+        }
         let id = self.note(kind, Hits::gateway(on), format!("gateway {on}"));
         match kind {
             Kind::GatewayPause => {
@@ -171,12 +173,6 @@ impl Hits {
     fn gateway(number: usize) -> Self {
         Self { gateways: vec![number], near: false }
     }
-}
-
-/// For how long, in the end, no gateway is ended: whoever could not settle lives to do so. Short runs have no
-/// time for that.
-fn spared(length: Duration) -> Duration {
-    if length > SHORT { Duration::from_secs(15) } else { Duration::ZERO }
 }
 
 /// For so long; how often it struck.

@@ -5,7 +5,7 @@
 
 mod roles;
 
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Mutex, PoisonError};
 use std::thread;
 use std::time::Duration;
@@ -25,10 +25,14 @@ use crate::time::Clock;
 const MASTERS: usize = 3;
 const SERVERS: usize = MASTERS * 2;
 const NODE_TIMEOUT_MS: &str = "1000";
-/// Where nobody is promoted: longer than any pause, so that a server that stands still is only slow.
-const NODE_TIMEOUT_STEADY_MS: &str = "15000";
+/// Where nobody is promoted: longer than any pause, so that a server that stands still is only slow. But not
+/// much longer: for twice as long nobody votes again about a master, and for four times as long a replica
+/// does not ask again, not even to take over in good order.
+const NODE_TIMEOUT_STEADY_MS: &str = "6000";
 const LIMIT: Duration = Duration::from_mins(1);
 const PROMOTION: Duration = Duration::from_secs(10);
+/// Servers give up a handover after 5 s. Until then the master keeps those waiting who write.
+const HANDOVER: Duration = Duration::from_secs(6);
 const BETWEEN_LOOKS: Duration = Duration::from_millis(50);
 
 /// By then a handover that has happened was seen.
@@ -38,6 +42,8 @@ pub(super) struct Cluster {
     nodes: RedisCluster,
     /// May a replica take over that was not asked to?
     fails_over: bool,
+    /// How many handovers there were.
+    handovers: AtomicUsize,
     /// The server that is asked to take over in good order, if one is.
     asked: Mutex<Option<usize>>,
     /// Who is a master, as far as was seen.
@@ -62,17 +68,15 @@ impl Cluster {
             links.push(Link { gateways: Vec::new(), is_near: false, name, proxy });
         }
         let fails_over = ground.fails_over;
-        let node_timeout = if fails_over { NODE_TIMEOUT_MS } else { NODE_TIMEOUT_STEADY_MS };
+        let (node_timeout, no_failover) =
+            if fails_over { (NODE_TIMEOUT_MS, "no") } else { (NODE_TIMEOUT_STEADY_MS, "yes") };
         let nodes = RedisCluster::start_each(MASTERS, 1, |number, clustered| {
             let proxy = &links[number].proxy;
             let server = clustered
                 .setting("appendonly", "yes")
                 .setting("appendfsync", "always")
                 .setting("cluster-node-timeout", node_timeout)
-                .setting(
-                    "cluster-replica-no-failover",
-                    if ground.fails_over { "no" } else { "yes" },
-                )
+                .setting("cluster-replica-no-failover", no_failover)
                 .setting("cluster-announce-ip", "127.0.0.1")
                 .setting("cluster-announce-port", proxy.address().port().to_string())
                 .start()?;
@@ -80,7 +84,8 @@ impl Cluster {
             Ok(server)
         })?;
         let is_master = std::array::from_fn(|number| AtomicBool::new(number < MASTERS));
-        Ok((Self { nodes, fails_over, asked: Mutex::default(), is_master }, links))
+        let (handovers, asked) = (AtomicUsize::new(0), Mutex::default());
+        Ok((Self { nodes, fails_over, handovers, asked, is_master }, links))
     }
 
     pub(super) fn version(&self) -> String {
@@ -100,8 +105,7 @@ impl Cluster {
                 stop::sleep(lasts);
                 // If it is back before the others have noticed, nobody is promoted. And a replica that
                 // was cut off for too long never is.
-                let _ =
-                    eventually("the replica takes over", PROMOTION, || role(replica) == "master");
+                wait_for_promotion(replica, PROMOTION);
                 master.start_again()?;
             }
             Kind::StorePause => {
@@ -110,7 +114,7 @@ impl Cluster {
                 stop::sleep(lasts);
                 server.resume()?;
             }
-            Kind::StoreHandover => return self.hand_over_to(replica),
+            Kind::StoreHandover => return self.hand_over_next(),
             Kind::StoreRestart => {
                 replica.stop()?;
                 replica.start_again()?;
@@ -120,12 +124,18 @@ impl Cluster {
         self.wait_until_whole()
     }
 
-    /// In good order: the master waits until its replica has everything.
-    fn hand_over_to(&self, replica: &Redis) -> anyhow::Result<()> {
+    /// In good order: the master waits until its replica has everything. The pairs come in turn, as a replica
+    /// that has just taken over cannot have new votes, and may try it with its old ones.
+    fn hand_over_next(&self) -> anyhow::Result<()> {
+        let number = self.handovers.fetch_add(1, Ordering::Relaxed) % MASTERS;
+        let (_, replica) = self.pair(number)?;
         let servers = self.nodes.servers();
         self.ask(servers.iter().position(|server| server.port() == replica.port()));
-        // It may be refused, if the replica has not caught up.
-        let _ = replica.cli(&["CLUSTER", "FAILOVER"]);
+        // It may be refused, if the replica has not caught up, or come to nothing, if the others do not vote.
+        // Until that is clear all looks whole.
+        if replica.cli(&["CLUSTER", "FAILOVER"]).is_ok() {
+            wait_for_promotion(replica, HANDOVER);
+        }
         let whole = self.wait_until_whole();
         stop::sleep(SEEN);
         self.ask(None);
@@ -183,6 +193,11 @@ impl Cluster {
 fn role(server: &Redis) -> String {
     let info = server.cli(&["INFO", "replication"]).unwrap_or_default();
     info.lines().find_map(|line| line.strip_prefix("role:")).unwrap_or_default().trim().to_owned()
+}
+
+/// Not all are promoted who should be, so nothing fails then.
+fn wait_for_promotion(replica: &Redis, limit: Duration) {
+    let _ = eventually("the replica takes over", limit, || role(replica) == "master");
 }
 
 fn eventually(what: &str, limit: Duration, holds: impl Fn() -> bool) -> anyhow::Result<()> {

@@ -1,7 +1,7 @@
 //! Who is a master and who a replica, watched from beside: only a replica that was really promoted may
 //! have lost records.
 
-use std::io::{Read as _, Write as _};
+use std::io::{BufRead as _, BufReader, Write as _};
 use std::net::{SocketAddr, TcpStream};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
@@ -12,7 +12,6 @@ use crate::history::{Event, History};
 pub(super) const LOOK_EVERY: Duration = Duration::from_millis(100);
 /// One that is frozen or dead does not say, and nobody waits for that.
 const ASK_LIMIT: Duration = Duration::from_millis(100);
-const ANSWER_BYTES: usize = 32;
 
 /// What a server says it is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -56,30 +55,33 @@ pub(super) fn watch(
             }
             all[number].role = Some(role);
             all[number].seen = history.clock().now();
-            if role == Role::Replica
-                && let Some(id) = all[pair_of(number)].promotion.take()
-            {
-                history.note(Event::Healed { id, struck: None });
+            if role == Role::Replica {
+                // Its own is over too: it was undone.
+                let over = [pair_of(number), number].map(|one| all[one].promotion.take());
+                for id in over.into_iter().flatten() {
+                    history.note(Event::Healed { id, struck: None });
+                }
             }
         }
         thread::sleep(LOOK_EVERY);
     }
 }
 
-/// On a connection of its own, past every proxy.
+/// On a connection of its own, past every proxy. What it is in the cluster, not what it replicates: a replica
+/// that has just started calls itself a master by `ROLE`, until it has found its own.
 fn ask(address: SocketAddr) -> Option<Role> {
     let mut stream = TcpStream::connect_timeout(&address, ASK_LIMIT).ok()?;
     stream.set_read_timeout(Some(ASK_LIMIT)).ok()?;
-    stream.write_all(b"ROLE\r\n").ok()?;
-    let mut answer = [0; ANSWER_BYTES];
-    let read = stream.read(&mut answer).ok()?;
-    role_in(&String::from_utf8_lossy(&answer[..read]))
+    stream.write_all(b"CLUSTER NODES\r\nQUIT\r\n").ok()?;
+    // A server that ends closes the connection, and so does one that was asked to.
+    BufReader::new(stream).lines().map_while(Result::ok).find_map(|line| role_in(&line))
 }
 
-fn role_in(answer: &str) -> Option<Role> {
-    match answer {
-        _ if answer.contains("master") => Some(Role::Master),
-        _ if answer.contains("slave") => Some(Role::Replica),
+/// In the line of the server that was asked.
+fn role_in(line: &str) -> Option<Role> {
+    match line {
+        _ if line.contains(" myself,master") => Some(Role::Master),
+        _ if line.contains(" myself,slave") => Some(Role::Replica),
         _ => None,
     }
 }
@@ -90,8 +92,12 @@ mod tests {
 
     #[test]
     fn a_server_says_what_it_is() {
-        assert_eq!(role_in("*3\r\n$6\r\nmaster\r\n:7\r\n"), Some(Role::Master));
-        assert_eq!(role_in("*5\r\n$5\r\nslave\r\n$9\r\n127.0.0.1"), Some(Role::Replica));
+        let master = "07c3 127.0.0.1:30001@31001 myself,master - 0 0 1 connected 0-5460";
+        let replica = "67ed 127.0.0.1:30002@31002 myself,slave 07c3 0 0 1 connected";
+        let other = "292f 127.0.0.1:30003@31003 master - 0 1426238316232 2 connected 5461-10922";
+        assert_eq!(role_in(master), Some(Role::Master));
+        assert_eq!(role_in(replica), Some(Role::Replica));
+        assert_eq!(role_in(other), None);
         assert_eq!(role_in("-LOADING Redis is loading"), None);
     }
 }
