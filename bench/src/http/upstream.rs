@@ -32,6 +32,7 @@ static REPLY: LazyLock<Bytes> = LazyLock::new(|| json(BODY_BYTES));
 pub(crate) const SLOW: Duration = Duration::from_secs(1);
 /// Tells how many requests came, itself not counted.
 const COUNT: &str = "/count";
+const CROWD_MAX: u32 = 4_096;
 const LISTENING: &str = "upstream listening on ";
 
 /// The upstream, as the bench sees it.
@@ -81,7 +82,10 @@ pub(crate) fn serve() -> anyhow::Result<()> {
 }
 
 async fn accept() -> anyhow::Result<()> {
-    let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await?;
+    // All connections of a proxy may come at once.
+    let socket = tokio::net::TcpSocket::new_v4()?;
+    socket.bind((std::net::Ipv4Addr::LOCALHOST, 0).into())?;
+    let listener = socket.listen(CROWD_MAX)?;
     println!("{LISTENING}{}", listener.local_addr()?);
     let count = Rc::new(Cell::new(0_u64));
     loop {

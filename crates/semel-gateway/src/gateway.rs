@@ -70,9 +70,9 @@ impl Gateway {
     /// store on a server. It must live until the gateway is [down](Self::shutdown): requests are
     /// served on threads of their own, but not without it.
     pub async fn start(config: Config, metrics: admin::Metrics) -> Result<Self, StartError> {
-        let listener = bind(config.listen).await?;
+        let listener = bind(config.listen)?;
         let admin_listener = match config.admin {
-            Some(address) => Some(bind(address).await?),
+            Some(address) => Some(bind(address)?),
             None => None,
         };
         let store = store::open(&config).await?;
@@ -280,8 +280,6 @@ fn engine_limits(config: &Config) -> EngineLimits {
     }
 }
 
-async fn bind(address: SocketAddr) -> Result<TcpListener, StartError> {
-    TcpListener::bind(address)
-        .await
-        .map_err(|source: io::Error| StartError::Bind { address, source })
+fn bind(address: SocketAddr) -> Result<TcpListener, StartError> {
+    server::listen(address).map_err(|source: io::Error| StartError::Bind { address, source })
 }

@@ -1,11 +1,12 @@
 //! Letting clients in.
 
 use std::io;
+use std::net::SocketAddr;
 use std::sync::Arc;
 use std::time::Duration;
 
 use tokio::io::AsyncWriteExt as _;
-use tokio::net::{TcpListener, TcpStream};
+use tokio::net::{TcpListener, TcpSocket, TcpStream};
 use tokio::sync::Semaphore;
 use tokio::time::timeout;
 use tokio_util::sync::CancellationToken;
@@ -23,6 +24,18 @@ const FULL: &[u8] = b"HTTP/1.1 503 Service Unavailable\r\n\
 /// How long one that is turned away may take to read that, and how many may do so at a time.
 const FAREWELL: Duration = Duration::from_secs(1);
 const FAREWELLS_MAX: usize = 256;
+
+/// How many may wait to be let in; the system may allow fewer. When a crowd comes at once, as after a
+/// restart, whoever finds no room here is heard a second later.
+const CROWD_MAX: u32 = 4_096;
+
+/// Begins to listen.
+pub(crate) fn listen(address: SocketAddr) -> io::Result<TcpListener> {
+    let socket = if address.is_ipv4() { TcpSocket::new_v4() } else { TcpSocket::new_v6() }?;
+    socket.set_reuseaddr(true)?;
+    socket.bind(address)?;
+    socket.listen(CROWD_MAX)
+}
 
 /// Lets clients in until `draining`, at most `max` at a time.
 pub(crate) async fn accept(
@@ -81,6 +94,22 @@ fn turn_away(mut stream: TcpStream, max: usize, farewells: &Arc<Semaphore>) {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    /// While nobody is let in: as many as the system allows, and more than the 128 that are usual.
+    #[tokio::test]
+    async fn a_crowd_may_wait_to_be_let_in() {
+        let listener = listen("127.0.0.1:0".parse().expect("an address")).expect("it listens");
+        let address = listener.local_addr().expect("its address");
+        let allowed = std::fs::read_to_string("/proc/sys/net/core/somaxconn").expect("Linux");
+        let allowed: usize = allowed.trim().parse().expect("a number");
+        let mut crowd = Vec::new();
+        for number in 0..allowed.min(400) {
+            // Whom the system does not hear calls again after a second, and is not heard then either.
+            let coming = timeout(Duration::from_secs(5), TcpStream::connect(address)).await;
+            crowd.push(coming.unwrap_or_else(|_| panic!("number {number} is not heard")));
+        }
+        assert!(crowd.iter().all(Result::is_ok), "{crowd:?}");
+    }
 
     #[test]
     fn the_answer_to_one_too_many_is_well_formed() {

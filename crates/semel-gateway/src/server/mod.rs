@@ -14,6 +14,6 @@ mod workers;
 pub(crate) use activity::{Activity, Kind, Patience};
 pub(crate) use body::{ClientBody, ClientError};
 pub(crate) use connection::{Shared, Terms};
-pub(crate) use listener::accept;
+pub(crate) use listener::{accept, listen};
 pub(crate) use watch::now;
 pub(crate) use workers::{Place, Workers};
