@@ -24,6 +24,21 @@ fn connections_that_the_upstream_closes_between_requests_are_nobodys_concern() {
     assert_eq!(upstream.count("/a"), 60);
 }
 
+/// Else the first answer would end the connection, and its replay would not.
+#[test]
+fn the_version_that_the_upstream_speaks_is_not_passed_on() {
+    let upstream = saying(b"HTTP/1.0 201 Created\r\nContent-Length: 2\r\n\r\nok", After::Close);
+    let gateway = Gateway::start(&upstream, "");
+    let mut client = gateway.connect();
+    for request in [get("/a"), post("/a", "k", "hello"), post("/a", "k", "hello")] {
+        client.send(&request);
+        let head = client.head();
+        assert!(head.starts_with("HTTP/1.1 201 "), "{head}");
+        assert_eq!(client.line().exactly(2).unwrap(), b"ok");
+    }
+    assert_eq!(upstream.count("/a"), 2);
+}
+
 #[test]
 fn what_follows_a_reply_is_never_taken_for_the_next_one() {
     const EVIL: &[u8] = b"HTTP/1.1 200 OK\r\nContent-Length: 4\r\n\r\nevil";

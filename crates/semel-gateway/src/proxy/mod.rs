@@ -90,6 +90,8 @@ impl Shared {
             Ok((mut response, mut wire)) => {
                 wire.note_keep_alive(response.headers());
                 forward::clean(response.headers_mut());
+                // Ours, whatever the upstream's is: it is about one connection, and the client's stays open.
+                *response.version_mut() = Version::HTTP_11;
                 let (whole, piece) = (Some(patience.deadline), self.body_idle_timeout);
                 let limits = TimeLimits { whole, piece };
                 response.map(|body| UpstreamBody::new(body, wire, self.pool, limits))
