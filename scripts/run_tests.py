@@ -25,6 +25,8 @@ LONGEST = ["short", "planted", "contract", "conformance", "transaction", "faults
 LONGEST += ["end_to_end"]
 # Nothing here takes so long; what does hangs.
 LIMIT_SECONDS = 15 * 60
+# How much of a failed program's output is repeated at the end.
+FAILURE_LINES = 60
 
 
 @dataclass
@@ -111,6 +113,12 @@ def shown(said, is_whole):
     return said if is_whole else "\n".join(re.findall(r"^NOT RUN.*$", said, re.M))
 
 
+def failures(said):
+    """The names of the tests that failed, and the end of the output."""
+    names = re.findall(r"^test .* \.\.\. FAILED$", said, re.M)
+    return "\n".join(names + said.splitlines()[-FAILURE_LINES:])
+
+
 def main():
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--jobs", type=int, default=3, help="programs at once")
@@ -125,14 +133,14 @@ def main():
     print(f"built in {time.monotonic() - began:.0f} s", flush=True)
     repeated = [program for wish in options.again for program in again(built, wish)]
     programs = sorted(built + repeated, key=Program.rank)
-    lock, failed, totals = threading.Lock(), [], [0, 0, 0]
+    lock, failed, totals = threading.Lock(), {}, [0, 0, 0]
 
     def work(program):
         said, code, took = run(program, options)
         passed = counts(said)
         with lock:
             if code != 0:
-                failed.append(program.label)
+                failed[program.label] = said
             text = shown(said, code != 0 or options.show in program.name.split(" "))
             if text:
                 print(text)
@@ -146,6 +154,9 @@ def main():
         list(pool.map(work, programs))
     print(f"{totals[0]} passed, {totals[1]} failed, {totals[2]} ignored, {len(programs)} programs")
     if failed:
+        # Once more, since what keeps the log of a long run may keep its end only.
+        for label, said in failed.items():
+            print(f"\n== failed: {label}\n{failures(said)}")
         sys.exit("failed: " + ", ".join(failed))
 
 
