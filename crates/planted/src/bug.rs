@@ -31,13 +31,20 @@ pub enum Bug {
     ExecutesBeforeClaim,
     /// An outcome that could not be settled at once never is (engine).
     GivesUpSettling,
+    /// A claim is sent though this very process executes or settles the record (engine).
+    ClaimsPastOwnExecution,
+    /// An owner that has handed back its lease is granted the next one, by a claim that comes late (Redis), and does not
+    /// look for it, as a later claim was answered (engine).
+    GrantsToAnOwnerThatReleased,
+    /// A server whose memory is full refuses to record what was executed, and to replay it (Redis).
+    FullStoreRefusesOutcomes,
 }
 
 // === impl Bug ===
 
 impl Bug {
     /// All of them.
-    pub const ALL: [Self; 15] = [
+    pub const ALL: [Self; 18] = [
         Self::NoFenceCheck,
         Self::RenewAfterExpiry,
         Self::AnswerBeforeSettle,
@@ -53,6 +60,9 @@ impl Bug {
         Self::ExecutionDiesWithClient,
         Self::ExecutesBeforeClaim,
         Self::GivesUpSettling,
+        Self::ClaimsPastOwnExecution,
+        Self::GrantsToAnOwnerThatReleased,
+        Self::FullStoreRefusesOutcomes,
     ];
 
     /// Its name.
@@ -74,6 +84,9 @@ impl Bug {
             Self::ExecutionDiesWithClient => "execution-dies-with-client",
             Self::ExecutesBeforeClaim => "executes-before-claim",
             Self::GivesUpSettling => "gives-up-settling",
+            Self::ClaimsPastOwnExecution => "claims-past-own-execution",
+            Self::GrantsToAnOwnerThatReleased => "grants-to-an-owner-that-released",
+            Self::FullStoreRefusesOutcomes => "full-store-refuses-outcomes",
         }
     }
 

@@ -22,9 +22,10 @@ pub enum Claim {
         /// Until when it can be replayed.
         expires: Timestamp,
     },
-    /// Another attempt is executing.
+    /// Another attempt is executing, or the attempt's own execution was released and is over.
     InFlight {
-        /// When its lease runs out unless renewed.
+        /// When the other's lease runs out unless renewed. The present, if there is none: another
+        /// attempt may claim at once.
         until: Timestamp,
     },
     /// The key was used for another request. Nothing was executed and nothing is replayed (I8).
@@ -55,12 +56,18 @@ pub fn decide(
             settlement: settlement.clone(),
             expires: record.expires,
         }),
+        // The owner has handed its lease back, so its attempt is over: this is a copy of its claim that
+        // the network delayed. A lease granted to it would have no holder.
+        State::Released if record.owner == attempt.owner() => {
+            Decision::read(Claim::InFlight { until: now })
+        }
         State::Released => next_lease(record, attempt, policy, now),
         State::Held => Decision::read(Claim::Unknown),
         // The attempt's own claim, repeated after a time-out: it has not executed yet (I3).
         // Its lease never gets shorter, even if the clock was set back.
         State::Leased { until } if record.owner == attempt.owner() => {
-            lease(record, record.fence, attempt, now.plus(policy.lease()).max(*until))
+            let until = now.plus(policy.lease()).max(*until);
+            lease(record, record.fence, attempt, until, now.plus(policy.ttl()))
         }
         State::Leased { until } if now < *until => {
             Decision::read(Claim::InFlight { until: *until })
@@ -84,24 +91,33 @@ fn first_lease(attempt: &Attempt, policy: &Policy, now: Timestamp) -> Decision {
     let fresh = Record {
         fingerprint: attempt.fingerprint(),
         created: now,
-        expires: now.plus(policy.ttl()),
+        expires: now,
         fence: Fence::FIRST,
         owner: attempt.owner(),
         state: State::Released,
     };
-    lease(&fresh, Fence::FIRST, attempt, now.plus(policy.lease()))
+    lease(&fresh, Fence::FIRST, attempt, now.plus(policy.lease()), now.plus(policy.ttl()))
 }
 
 fn next_lease(record: &Record, attempt: &Attempt, policy: &Policy, now: Timestamp) -> Decision {
-    lease(record, record.fence.next(), attempt, now.plus(policy.lease()))
+    let until = now.plus(policy.lease());
+    lease(record, record.fence.next(), attempt, until, now.plus(policy.ttl()))
 }
 
-fn lease(record: &Record, fence: Fence, attempt: &Attempt, until: Timestamp) -> Decision {
+/// Grants a lease until a moment, of a record that is kept until another.
+fn lease(
+    record: &Record,
+    fence: Fence,
+    attempt: &Attempt,
+    until: Timestamp,
+    kept_until: Timestamp,
+) -> Decision {
     let record = Record {
         fingerprint: record.fingerprint,
         created: record.created,
-        // A record must outlive its lease, or a second one could be granted beside it (I1).
-        expires: record.expires.max(until),
+        // Retention counts from the latest grant, or what it leads to could be forgotten soon after it
+        // was settled. And a record outlives its lease, or a second one could be granted beside it (I1).
+        expires: record.expires.max(kept_until).max(until),
         fence,
         owner: attempt.owner(),
         state: State::Leased { until },

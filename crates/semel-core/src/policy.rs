@@ -123,7 +123,7 @@ impl Policy {
         self.lease
     }
 
-    /// How long a record lives after it was created.
+    /// How long a record lives after its latest granted claim.
     pub const fn ttl(&self) -> Duration {
         self.ttl
     }
@@ -184,7 +184,7 @@ impl PolicyBuilder {
         self
     }
 
-    /// How long a record lives after it was created.
+    /// How long a record lives after its latest granted claim.
     #[must_use]
     pub const fn ttl(mut self, ttl: Duration) -> Self {
         self.0.ttl = ttl;

@@ -8,7 +8,7 @@ pub struct Record {
     /// When the first attempt was granted its lease.
     pub created: Timestamp,
     /// From when on the record no longer counts, whether or not it was swept. Never before the
-    /// end of a live lease.
+    /// retention that the latest granted claim asked for is over, nor before the end of a live lease.
     pub expires: Timestamp,
     /// The fence of the latest lease.
     pub fence: Fence,

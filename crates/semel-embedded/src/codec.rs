@@ -100,12 +100,16 @@ pub(crate) fn decode(id: RecordId, bytes: &Bytes) -> Result<Record, DecodeError>
     }
 }
 
-/// When the record in `bytes` expires, without reading the rest; `None` if it is not one of ours.
-pub(crate) fn expires(bytes: &[u8]) -> Option<Timestamp> {
+/// When the record in `bytes` was created and when it expires, without reading the rest; `None` if it
+/// is not one of ours.
+pub(crate) fn times(bytes: &[u8]) -> Option<(Timestamp, Timestamp)> {
     let (&[RECORD_VERSION, _], rest) = bytes.split_first_chunk()? else {
         return None;
     };
-    rest.first_chunk().map(|millis| Timestamp::from_millis(u64::from_le_bytes(*millis)))
+    let (expires, rest) = rest.split_first_chunk()?;
+    let created = rest.first_chunk()?;
+    let timestamp = |millis| Timestamp::from_millis(u64::from_le_bytes(millis));
+    Some((timestamp(*created), timestamp(*expires)))
 }
 
 fn checksum(id: RecordId, body: &[u8]) -> u32 {

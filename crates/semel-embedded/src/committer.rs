@@ -4,6 +4,8 @@
 use std::sync::atomic::Ordering;
 use std::sync::{Arc, PoisonError};
 
+use semel_core::Timestamp;
+
 use crate::database::{CommitError, Group};
 use crate::desk::{Desk, Gathering, Phase, State};
 use crate::fate::Fate;
@@ -16,7 +18,7 @@ pub(crate) fn run(desk: &Desk) {
         match next(desk) {
             Task::Write(gathering) => {
                 write(desk, gathering, |group| commit(desk, group));
-                desk.state().writing = false;
+                desk.state().written();
             }
             Task::Resume => resume(desk),
             Task::Stop => return,
@@ -50,7 +52,7 @@ fn next(desk: &Desk) -> Task {
         }
         match state.phase {
             Phase::Closed | Phase::Dead => return Task::Stop,
-            Phase::Failed if !state.hopeful.is_empty() => return Task::Resume,
+            Phase::Failed if !state.waiting.is_empty() => return Task::Resume,
             Phase::Failed | Phase::Open => {}
         }
         state = desk.work.wait(state).unwrap_or_else(PoisonError::into_inner);
@@ -70,7 +72,7 @@ pub(crate) fn write_itself(
     for written in 1.. {
         write(desk, gathering, &commit);
         let mut state = desk.state();
-        state.writing = false;
+        state.written();
         if state.gathering.is_none() {
             return;
         }
@@ -85,7 +87,7 @@ pub(crate) fn write_itself(
 
 /// Makes the group durable, then lets its callers answer: never the other way round (I5, I6).
 fn write(desk: &Desk, gathering: Gathering, commit: impl FnOnce(Group) -> Result<(), CommitError>) {
-    let Gathering { number, group, operations, fate } = gathering;
+    let Gathering { number, began, group, operations, fate } = gathering;
     // One that only looked has waited for those before it, and needs nothing more.
     match if group.is_empty() { Ok(()) } else { commit(group) } {
         Ok(()) => {
@@ -95,7 +97,7 @@ fn write(desk: &Desk, gathering: Gathering, commit: impl FnOnce(Group) -> Result
         Err(error) => {
             let what: Arc<str> = error.explain(desk.room.path()).into();
             tracing::error!(%what, "a group of writes failed");
-            let next = fail(desk, &error);
+            let next = fail(desk, &error, began);
             fate.say(match error {
                 CommitError::Failed(_) => Fate::Unknown(Arc::clone(&what)),
                 CommitError::Behind | CommitError::Stopped(_) => Fate::Refused(Arc::clone(&what)),
@@ -119,12 +121,14 @@ fn commit(desk: &Desk, group: Group) -> Result<(), CommitError> {
 }
 
 /// Forgets the group that failed. What has gathered meanwhile was decided on top of it, and is
-/// returned to be refused.
-fn fail(desk: &Desk, error: &CommitError) -> Option<Gathering> {
+/// returned to be refused. `began` is when the first operation of the failed group was decided:
+/// renewals of leases that were live then may be lost with it.
+fn fail(desk: &Desk, error: &CommitError, began: Timestamp) -> Option<Gathering> {
     let mut state = desk.state();
     // No group after this one is left, so the engine knows all there is; if the failed one was
     // written after all, that is seen only once the engine was opened anew.
     state.recent.clear(desk.room.committed.load(Ordering::Acquire));
+    desk.room.outage.begin(began, desk.room.now(), error.is_fatal());
     if error.is_fatal() && state.phase == Phase::Open {
         state.phase = Phase::Failed;
     }
@@ -135,23 +139,20 @@ fn fail(desk: &Desk, error: &CommitError) -> Option<Gathering> {
 fn resume(desk: &Desk) {
     let resumed = desk.room.resume();
     let mut state = desk.state();
-    let State { recent, group, phase, hopeful, .. } = &mut *state;
-    let told = match resumed {
+    let State { recent, group, phase, waiting, .. } = &mut *state;
+    match resumed {
         Ok(()) => {
             // Whoever looked before may have missed the group that failed: it must look again.
             desk.room.committed.store(*group, Ordering::Release);
             recent.clear(*group);
+            desk.room.outage.end(desk.room.now());
             if *phase == Phase::Failed {
                 *phase = Phase::Open;
             }
             tracing::info!(path = %desk.room.path().display(), "the store takes writes again");
-            Ok(())
+            waiting.admit();
         }
-        Err(error) => Err(Arc::new(error)),
-    };
-    for hope in hopeful.drain(..) {
-        // It may have given up.
-        let _ = hope.send(told.clone());
+        Err(error) => waiting.refuse(&Arc::new(error)),
     }
 }
 

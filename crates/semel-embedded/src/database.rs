@@ -11,7 +11,7 @@ use semel_core::{Record, RecordId, State, Timestamp};
 use semel_planted::{Bug, planted};
 use semel_store::StoreError;
 
-use crate::{Durability, OpenError, codec, tuning};
+use crate::{Durability, OpenError, Options, codec, tuning};
 
 /// The engine with its one table of records.
 pub(crate) struct Database {
@@ -53,21 +53,18 @@ pub(crate) struct Scan {
 
 impl Database {
     /// Opens the engine in `path`, which has been [checked](crate::check) or is new.
-    pub(crate) fn open(
-        path: &Path,
-        durability: Durability,
-        cache_bytes: u64,
-    ) -> Result<Self, OpenError> {
+    pub(crate) fn open(path: &Path, options: &Options) -> Result<Self, OpenError> {
         // The engine asserts what it expects of its files; a panic here is damage, not a bug of ours.
         let opened = catch_unwind(AssertUnwindSafe(|| {
-            let engine = tuning::engine(path, cache_bytes).open()?;
-            let records = engine.keyspace("records", tuning::records)?;
+            let engine = tuning::engine(path, options.cache_bytes).open()?;
+            let settings = || tuning::records(options.memtable_bytes);
+            let records = engine.keyspace("records", settings)?;
             Ok((engine, records))
         }));
         let (engine, records) = opened
             .unwrap_or_else(|_| Err(fjall::Error::Unrecoverable))
             .map_err(|error| OpenError::engine(path, error))?;
-        let persist = match durability {
+        let persist = match options.durability {
             Durability::Power => PersistMode::SyncData,
             Durability::Process => PersistMode::Buffer,
         };
@@ -106,11 +103,12 @@ impl Database {
         })
     }
 
-    /// Looks at up to `scan_max` records from `from` on, and names up to `expired_max` that expired.
+    /// Looks at up to `scan_max` records from `from` on, and names up to `expired_max` that expired, by
+    /// when they were created and when they expire.
     pub(crate) fn scan_expired(
         &self,
         from: RecordId,
-        now: Timestamp,
+        is_expired: impl Fn(Timestamp, Timestamp) -> bool,
         scan_max: usize,
         expired_max: usize,
     ) -> Result<Scan, StoreError> {
@@ -126,7 +124,8 @@ impl Database {
             if seen == scan_max || expired.len() == expired_max {
                 return Ok(Scan { expired, next: Some(id) });
             }
-            let is_expired = codec::expires(&value).is_some_and(|expires| expires <= now);
+            let is_expired =
+                codec::times(&value).is_some_and(|(created, expires)| is_expired(created, expires));
             if is_expired || self.is_taken_for_garbage(id, &value) {
                 expired.push(id);
             }

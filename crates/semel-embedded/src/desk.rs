@@ -7,14 +7,15 @@ use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 
 use semel_core::{Record, RecordId, Timestamp};
 use semel_store::StoreError;
-use tokio::sync::{Semaphore, oneshot};
+use tokio::sync::Semaphore;
 
 use crate::committer;
 use crate::database::{Database, Group};
 use crate::fate::{Fate, Hearing, Herald, Heralds};
 use crate::recent::{Known, Recent, Seen};
 use crate::room::Room;
-use crate::{Durability, OpenError, tuning};
+use crate::turn::{Rank, Turn, Waiting};
+use crate::{Durability, tuning};
 
 /// The one place where records change. Deciding takes about a microsecond, under a lock; becoming
 /// durable takes a sync of the device, which a whole group shares.
@@ -42,8 +43,8 @@ pub(crate) struct State {
     /// How many operations the last group had: the next will have about as many.
     pub(crate) last_operations: usize,
     pub(crate) phase: Phase,
-    /// Those who wait for the engine to be opened anew.
-    pub(crate) hopeful: Vec<oneshot::Sender<Result<(), Arc<OpenError>>>>,
+    /// Those that wait for the engine to be opened anew.
+    pub(crate) waiting: Waiting,
 }
 
 /// Can the engine take writes?
@@ -61,6 +62,8 @@ pub(crate) enum Phase {
 /// A group of decided operations that waits to become durable.
 pub(crate) struct Gathering {
     pub(crate) number: u64,
+    /// When its first operation was decided.
+    pub(crate) began: Timestamp,
     pub(crate) group: Group,
     pub(crate) operations: usize,
     pub(crate) fate: Herald,
@@ -93,7 +96,7 @@ impl Desk {
             writing: false,
             last_operations: 0,
             phase: Phase::Open,
-            hopeful: Vec::new(),
+            waiting: Waiting::default(),
         };
         Self {
             room,
@@ -114,13 +117,15 @@ impl Desk {
     /// answers once that is durable.
     pub(crate) async fn submit<A>(
         &self,
+        rank: Rank,
         id: RecordId,
         seen: Option<Seen>,
         decide: impl FnOnce(Option<&Record>, Timestamp) -> (A, Option<Record>),
     ) -> Result<A, StoreError> {
-        self.resume_if_failed().await?;
+        let turn = self.resume_if_failed(rank).await?;
         let place = self.places.acquire().await.map_err(|_| closed())?;
         let pending = self.stage(id, seen, decide)?;
+        drop(turn);
         // From here on the committer gives the place back, whether or not the caller still waits.
         place.forget();
         if self.callers_write {
@@ -169,17 +174,17 @@ impl Desk {
         if state.gathering.as_ref().is_some_and(|g| g.group.len() >= tuning::OPERATIONS_MAX) {
             return Err(StoreError::unavailable("the disk is too slow for a sweep now"));
         }
-        let idle = state.is_idle();
+        let (idle, now) = (state.is_idle(), self.room.now());
         let mut forgotten = 0;
         for &id in ids {
             if state.recent.untouched_since(id, as_of) {
-                state.gather(database).group.delete(id);
+                state.gather(database, now).group.delete(id);
                 let group = state.group;
                 state.recent.deleted(group, id);
                 forgotten += 1;
             }
         }
-        let fate = state.gather(database).fate.hearing();
+        let fate = state.gather(database, now).fate.hearing();
         let group = state.group;
         state.recent.forget_old(self.room.committed.load(Ordering::Acquire));
         drop(state);
@@ -207,16 +212,18 @@ impl Desk {
         for _ in 0..tuning::LOOKS_MAX {
             let mut state = self.state();
             state.check_open()?;
-            let Known::Is(current) = state.recent.know(id, seen.take()) else {
+            let Known::Is(mut current) = state.recent.know(id, seen.take()) else {
                 // Not under the lock: it may take a read from the disk.
                 drop(state);
                 seen = Some(self.read(database, id)?);
                 continue;
             };
             let idle = state.is_idle();
-            let (answer, write) = decide(current.as_ref(), self.room.now());
+            let now = self.room.now();
+            self.room.judge(current.as_mut(), now);
+            let (answer, write) = decide(current.as_ref(), now);
             let committed = self.room.committed.load(Ordering::Acquire);
-            let pending = state.join(database, id, answer, write, committed);
+            let pending = state.join(database, now, id, answer, write, committed);
             drop(state);
             if !self.callers_write {
                 self.wake_committer(idle);
@@ -235,21 +242,19 @@ impl Desk {
         }
     }
 
-    /// Waits for the engine to be opened anew, if it has failed.
-    async fn resume_if_failed(&self) -> Result<(), StoreError> {
-        let hope = {
+    /// Waits for the engine to be opened anew, if it has failed. A holder's operation is to be
+    /// decided before what this gives is dropped.
+    async fn resume_if_failed(&self, rank: Rank) -> Result<Option<Arc<Turn>>, StoreError> {
+        let told = {
             let mut state = self.state();
             if state.phase != Phase::Failed {
-                return state.check_open();
+                return state.check_open().map(|()| None);
             }
-            let (tell, hope) = oneshot::channel();
-            state.hopeful.retain(|hope| !hope.is_closed());
-            state.hopeful.push(tell);
-            hope
+            state.waiting.join(rank)
         };
         self.work.notify_one();
-        match hope.await {
-            Ok(Ok(())) => Ok(()),
+        match told.await {
+            Ok(Ok(turn)) => Ok(turn),
             Ok(Err(error)) => Err(error.to_store_error()),
             Err(_) => Err(closed()),
         }
@@ -265,16 +270,18 @@ impl Desk {
             let mut state = self.state();
             if state.phase == Phase::Open {
                 state.phase = Phase::Failed;
+                let now = self.room.now();
+                self.room.outage.begin(now, now, true);
             }
         }
-        self.resume_if_failed().await
+        self.resume_if_failed(Rank::Claim).await.map(drop)
     }
 
     /// The committer is no more: tells everyone who waits, and everyone to come.
     pub(crate) fn bury(&self) {
         let mut state = self.state();
         state.phase = Phase::Dead;
-        state.hopeful.clear();
+        state.waiting.clear();
         // Dropping the group leaves its callers without a fate, which they take for unknown.
         state.gathering = None;
         self.places.close();
@@ -303,12 +310,13 @@ impl State {
     fn join<A>(
         &mut self,
         database: &Database,
+        now: Timestamp,
         id: RecordId,
         answer: A,
         write: Option<Record>,
         committed: u64,
     ) -> Pending<A> {
-        let gathering = self.gather(database);
+        let gathering = self.gather(database, now);
         gathering.operations += 1;
         let fate = gathering.fate.hearing();
         if let Some(record) = write {
@@ -320,16 +328,23 @@ impl State {
     }
 
     /// The group that gathers; a new one if the last was taken.
-    fn gather(&mut self, database: &Database) -> &mut Gathering {
+    fn gather(&mut self, database: &Database, now: Timestamp) -> &mut Gathering {
         if self.gathering.is_none() {
             self.group += 1;
         }
         self.gathering.get_or_insert_with(|| Gathering {
             number: self.group,
+            began: now,
             group: database.group(self.last_operations.max(tuning::GROUP_SMALLEST)),
             operations: 0,
             fate: self.heralds.next(),
         })
+    }
+
+    /// A group was written, or has failed.
+    pub(crate) fn written(&mut self) {
+        self.writing = false;
+        self.waiting.end_turn();
     }
 
     /// The group that gathered, to be written now, if no other is being written.

@@ -3,6 +3,7 @@
 //! | in the directory | what |
 //! |---|---|
 //! | `semel.store` | one line: the format, and whether creation was finished |
+//! | `clock` | one line: the latest time at which the store was open |
 //! | `lock` | locked by the process that has the store open, with its process id |
 //! | `engine/` | the engine's own files |
 //!
@@ -14,6 +15,7 @@ use std::os::unix::fs::MetadataExt as _;
 use std::path::{Path, PathBuf};
 
 use crate::OpenError;
+use crate::times::Mark;
 
 /// The format this code writes. It covers the layout of the directory and of the engine's files;
 /// records have a version of their own.
@@ -21,6 +23,8 @@ const FORMAT: u32 = 1;
 
 const MARKER: &str = "semel.store";
 const MARKER_NEW: &str = "semel.store.new";
+const CLOCK: &str = "clock";
+const CLOCK_NEW: &str = "clock.new";
 const LOCK: &str = "lock";
 const ENGINE: &str = "engine";
 
@@ -110,6 +114,24 @@ impl Directory {
                 let _ = fs::remove_dir(&self.path);
             }
         }
+    }
+
+    /// The mark of the clock that an earlier process left. A directory of an older version has none.
+    pub(crate) fn mark(&self) -> Option<Mark> {
+        let path = self.path.join(CLOCK);
+        let mark = match fs::read_to_string(&path) {
+            Ok(text) => Mark::parse(&text),
+            Err(error) if error.kind() == io::ErrorKind::NotFound => return None,
+            Err(_) => None,
+        };
+        if mark.is_none() {
+            tracing::warn!(path = %path.display(), "the mark of the clock cannot be read");
+        }
+        mark
+    }
+
+    pub(crate) fn write_mark(&self, mark: &Mark) -> Result<(), OpenError> {
+        replace(&self.path, CLOCK_NEW, CLOCK, &mark.to_text())
     }
 
     /// Removes what an interrupted creation left. Nothing was ever acknowledged from there.
@@ -230,18 +252,23 @@ fn parse_marker(path: &Path, text: &str) -> Result<Creation, OpenError> {
     }
 }
 
-/// Replaces the marker in one step that survives a power cut.
 fn write_marker(path: &Path, state: Creation) -> Result<(), OpenError> {
     let state = match state {
         Creation::Started => "being created",
         Creation::Finished => "created",
     };
-    let new = path.join(MARKER_NEW);
+    let text = format!("semel embedded store, format {FORMAT}, {state}\n");
+    replace(path, MARKER_NEW, MARKER, &text)
+}
+
+/// Replaces a file in one step that survives a power cut.
+fn replace(path: &Path, new: &str, name: &str, text: &str) -> Result<(), OpenError> {
+    let new = path.join(new);
     let write = || {
         let mut file = File::create(&new)?;
-        writeln!(file, "semel embedded store, format {FORMAT}, {state}")?;
+        file.write_all(text.as_bytes())?;
         file.sync_all()?;
-        fs::rename(&new, path.join(MARKER))
+        fs::rename(&new, path.join(name))
     };
     write().map_err(|error| OpenError::io(&new, error))?;
     sync_directory(path)

@@ -31,12 +31,16 @@ mod desk;
 mod directory;
 mod error;
 mod fate;
+mod keeper;
 mod options;
+mod outage;
 mod recent;
 mod room;
 mod store;
 mod sweeper;
+mod times;
 mod tuning;
+mod turn;
 
 pub use error::OpenError;
 pub use options::{Durability, Options};

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use semel_store::{Clock, SteadyClock};
 
-use crate::{EmbeddedStore, OpenError};
+use crate::{EmbeddedStore, OpenError, tuning};
 
 /// What an acknowledged write survives.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -30,6 +30,7 @@ pub struct Options {
     pub(crate) path: PathBuf,
     pub(crate) durability: Durability,
     pub(crate) cache_bytes: u64,
+    pub(crate) memtable_bytes: u64,
     pub(crate) sweep_every: Option<Duration>,
     pub(crate) clock: Arc<dyn Clock>,
 }
@@ -43,6 +44,7 @@ impl Options {
             path: path.as_ref().to_owned(),
             durability: Durability::default(),
             cache_bytes: 128 << 20,
+            memtable_bytes: tuning::MEMTABLE_BYTES,
             sweep_every: Some(Duration::from_mins(1)),
             clock: Arc::new(SteadyClock::start()),
         }
@@ -59,6 +61,15 @@ impl Options {
     #[must_use]
     pub fn cache_bytes(mut self, bytes: u64) -> Self {
         self.cache_bytes = bytes;
+        self
+    }
+
+    /// How much the engine gathers in memory before it writes a table. For crash tests, which must not
+    /// have to write gigabytes before the engine has anything to do besides its log.
+    #[doc(hidden)]
+    #[must_use]
+    pub fn memtable_bytes(mut self, bytes: u64) -> Self {
+        self.memtable_bytes = bytes;
         self
     }
 

@@ -2,13 +2,16 @@
 
 use std::path::Path;
 use std::sync::atomic::AtomicU64;
-use std::sync::{PoisonError, RwLock, RwLockReadGuard};
+use std::sync::{Arc, PoisonError, RwLock, RwLockReadGuard};
 
-use semel_core::Timestamp;
+use semel_core::{Record, Timestamp};
+use semel_store::Clock as _;
 
 use crate::check::check;
 use crate::database::Database;
 use crate::directory::{Creation, Directory};
+use crate::outage::Outage;
+use crate::times::{Finding, Times};
 use crate::{Durability, OpenError, Options};
 
 /// Where the records are.
@@ -20,6 +23,8 @@ pub(crate) struct Room {
     database: RwLock<Option<Database>>,
     directory: Directory,
     options: Options,
+    pub(crate) times: Arc<Times>,
+    pub(crate) outage: Outage,
     /// The number of the latest group that readers can see.
     pub(crate) committed: AtomicU64,
 }
@@ -31,12 +36,26 @@ impl Room {
         let mut directory = Directory::take(&options.path)?;
         let database = open(&directory, &options).inspect_err(|_| directory.undo())?;
         directory.finish()?;
-        Ok(Self {
+        let times = Arc::new(Times::start(Arc::clone(&options.clock), directory.mark()));
+        report(&times, &directory);
+        let room = Self {
             database: RwLock::new(Some(database)),
             directory,
             options,
+            times,
+            outage: Outage::default(),
             committed: AtomicU64::new(0),
-        })
+        };
+        room.keep_mark();
+        Ok(room)
+    }
+
+    /// Writes down the time, to compare the next start with.
+    pub(crate) fn keep_mark(&self) {
+        if let Err(error) = self.directory.write_mark(&self.times.mark()) {
+            // An older mark does nearly as well, and a full disk is told by others.
+            tracing::debug!(%error, "the mark of the clock could not be kept");
+        }
     }
 
     /// The engine, if it is open.
@@ -75,7 +94,22 @@ impl Room {
 
     /// The time by which everything is decided.
     pub(crate) fn now(&self) -> Timestamp {
-        self.options.clock.now()
+        self.times.now()
+    }
+
+    /// Changes a record that was read to what it counts as at `now`. Doing so twice changes nothing.
+    pub(crate) fn judge(&self, record: Option<&mut Record>, now: Timestamp) {
+        if let Some(record) = record {
+            self.times.adjust(record, now);
+            self.outage.extend(record, now);
+        }
+    }
+
+    /// May expired records be deleted now?
+    pub(crate) fn may_sweep(&self) -> bool {
+        let now = self.now();
+        // What looks expired in an outage may be under a lease that is extended.
+        self.times.may_sweep(now) && !self.outage.is_felt(now)
     }
 
     /// What an acknowledged write survives.
@@ -88,6 +122,31 @@ impl Room {
     }
 }
 
+/// Says what is odd about the time at the start, with the cure.
+fn report(times: &Times, directory: &Directory) {
+    let path = directory.path().display();
+    match times.finding() {
+        Finding::Plausible => {}
+        Finding::Ahead(by) => tracing::warn!(
+            %path, ?by,
+            "the clock is far ahead of when this store was last open; records count as if that time \
+             had not passed, and nothing is swept for an hour; if the store was not closed for that \
+             long, set the machine's clock and restart"
+        ),
+        Finding::Behind(by) => tracing::warn!(
+            %path, ?by,
+            "the clock is behind the last use of this store; its time goes on from there, and nothing \
+             is swept for an hour; set the machine's clock and restart, or, if it is right now and \
+             was ahead before, stop the process and delete the file `clock` in the directory"
+        ),
+        Finding::WasAhead(by) => tracing::warn!(
+            %path, ?by,
+            "the clock was ahead at an earlier start of this store; what was written then counts from \
+             now on, and nothing is swept for an hour"
+        ),
+    }
+}
+
 fn open(directory: &Directory, options: &Options) -> Result<Database, OpenError> {
     let engine = directory.engine();
     match directory.state() {
@@ -95,5 +154,5 @@ fn open(directory: &Directory, options: &Options) -> Result<Database, OpenError>
         Creation::Finished => check(&engine)?.cut_torn_tail()?,
     }
     directory.sign();
-    Database::open(&engine, options.durability, options.cache_bytes)
+    Database::open(&engine, options)
 }

@@ -7,13 +7,16 @@ use semel_core::{
     settle,
 };
 use semel_store::{
-    FromTransition as _, Health, Released, Renewed, Settled, Store, StoreError, StoreFuture, Swept,
+    Clock, FromTransition as _, Health, Released, Renewed, Settled, Store, StoreError, StoreFuture,
+    Swept,
 };
 
 use crate::desk::{Desk, Phase, reopening};
+use crate::keeper::Keeper;
 use crate::recent::Seen;
 use crate::room::Room;
 use crate::sweeper::{Cursor, Sweeper};
+use crate::turn::Rank;
 use crate::{OpenError, Options, committer};
 
 /// Keeps records durably in a directory, for one process.
@@ -33,6 +36,7 @@ struct Inner {
     desk: Arc<Desk>,
     cursor: Cursor,
     sweeper: Option<Sweeper>,
+    keeper: Option<Keeper>,
     committer: Option<JoinHandle<()>>,
 }
 
@@ -57,11 +61,19 @@ impl EmbeddedStore {
         };
         let cursor = Cursor::new(Arc::clone(&desk));
         // Made before the sweeper is started: should that fail, dropping it ends the committer.
-        let mut inner = Inner { desk, cursor, sweeper: None, committer: Some(committer) };
+        let mut inner =
+            Inner { desk, cursor, sweeper: None, keeper: None, committer: Some(committer) };
+        inner.keeper = Some(Keeper::start(Arc::clone(&inner.desk.room))?);
         if let Some(rest) = sweep_every {
             inner.sweeper = Some(Sweeper::start(inner.cursor.clone(), rest)?);
         }
         Ok(Self { inner: Arc::new(inner) })
+    }
+
+    /// The clock that this store decides by, for a [`Cached`](semel_store::Cached) store around it: it
+    /// is not the one of its [options](Options::clock) if that was behind when the store was opened.
+    pub fn clock(&self) -> Arc<dyn Clock> {
+        Arc::clone(&self.desk().room.times) as Arc<dyn Clock>
     }
 
     pub(crate) fn desk(&self) -> &Desk {
@@ -76,7 +88,8 @@ impl EmbeddedStore {
         // Before the look: the answer must have been true at some moment, and a record that is seen
         // as it was may be judged by a time at which it still was so.
         let now = room.now();
-        let seen = self.desk().read(database, attempt.id())?;
+        let mut seen = self.desk().read(database, attempt.id())?;
+        room.judge(seen.record.as_mut(), now);
         let decision = decide(seen.record.as_ref(), attempt, policy, now);
         Ok(match decision.write {
             None => Reading::Answer(decision.claim),
@@ -96,24 +109,24 @@ impl Store for EmbeddedStore {
                 let decision = decide(record, attempt, policy, now);
                 (decision.claim, decision.write)
             };
-            self.desk().submit(attempt.id(), seen, decide).await
+            self.desk().submit(Rank::Claim, attempt.id(), seen, decide).await
         })
     }
 
     fn renew<'a>(&'a self, lease: &'a Lease, duration: Duration) -> StoreFuture<'a, Renewed> {
-        Box::pin(self.desk().submit(lease.id(), None, move |record, now| {
+        Box::pin(self.desk().submit(Rank::Holder, lease.id(), None, move |record, now| {
             Renewed::from_transition(renew(record, lease, duration, now))
         }))
     }
 
     fn settle<'a>(&'a self, lease: &'a Lease, settlement: Settlement) -> StoreFuture<'a, Settled> {
-        Box::pin(self.desk().submit(lease.id(), None, move |record, now| {
+        Box::pin(self.desk().submit(Rank::Holder, lease.id(), None, move |record, now| {
             Settled::from_transition(settle(record, lease, &settlement, now))
         }))
     }
 
     fn release<'a>(&'a self, lease: &'a Lease, how: Release) -> StoreFuture<'a, Released> {
-        Box::pin(self.desk().submit(lease.id(), None, move |record, now| {
+        Box::pin(self.desk().submit(Rank::Holder, lease.id(), None, move |record, now| {
             Released::from_transition(release(record, lease, how, now))
         }))
     }
@@ -124,7 +137,9 @@ impl Store for EmbeddedStore {
             let database = room.database();
             let database = database.as_ref().ok_or_else(reopening)?;
             let now = room.now();
-            Ok(database.get(id)?.filter(|record| !record.is_expired(now)))
+            let mut record = database.get(id)?;
+            room.judge(record.as_mut(), now);
+            Ok(record.filter(|record| !record.is_expired(now)))
         })
     }
 
@@ -164,6 +179,8 @@ impl Drop for Inner {
             // One that panicked has said so; there is nothing to add while dropping.
             let _ = committer.join();
         }
+        // With the last mark, while the directory is still ours.
+        self.keeper = None;
         // A sweep that was given up may still hold the room for a moment.
         self.desk.room.close();
     }

@@ -5,7 +5,7 @@
 //! they meet.
 
 use std::sync::atomic::Ordering;
-use std::sync::{Arc, Condvar, Mutex, PoisonError};
+use std::sync::{Arc, Mutex, PoisonError};
 use std::thread::JoinHandle;
 use std::time::Duration;
 
@@ -14,6 +14,7 @@ use semel_planted::{Bug, planted};
 use semel_store::{StoreError, Swept};
 
 use crate::desk::{Desk, Pending, reopening};
+use crate::keeper::Stop;
 use crate::store::spawn;
 use crate::{OpenError, tuning};
 
@@ -36,12 +37,6 @@ pub(crate) struct Sweeper {
     thread: Option<JoinHandle<()>>,
 }
 
-#[derive(Default)]
-struct Stop {
-    asked: Mutex<bool>,
-    changed: Condvar,
-}
-
 const START: RecordId = RecordId::from_bytes([0; 32]);
 
 // === impl Cursor ===
@@ -56,11 +51,16 @@ impl Cursor {
     pub(crate) fn step(&self, limit: usize) -> Result<Step, StoreError> {
         let mut next = self.next.lock().unwrap_or_else(PoisonError::into_inner);
         let room = &self.desk.room;
+        if !room.may_sweep() {
+            return Ok(Step { deletions: None, more: false });
+        }
         let as_of = room.committed.load(Ordering::Acquire);
+        let now = room.now();
         let scan = {
             let database = room.database();
             let database = database.as_ref().ok_or_else(reopening)?;
-            database.scan_expired(*next, room.now(), tuning::SWEEP_SCAN, limit)?
+            let is_expired = |created, expires| room.times.is_expired(created, expires, now);
+            database.scan_expired(*next, is_expired, tuning::SWEEP_SCAN, limit)?
         };
         let deletions = match scan.expired[..] {
             [] => None,
@@ -129,21 +129,9 @@ fn pass(cursor: &Cursor, stop: &Stop) -> bool {
 
 impl Drop for Sweeper {
     fn drop(&mut self) {
-        *self.stop.asked.lock().unwrap_or_else(PoisonError::into_inner) = true;
-        self.stop.changed.notify_all();
+        self.stop.ask();
         if let Some(thread) = self.thread.take() {
             let _ = thread.join();
         }
-    }
-}
-
-// === impl Stop ===
-
-impl Stop {
-    /// Waits for `duration`; `true` at once when asked to stop.
-    fn within(&self, duration: Duration) -> bool {
-        let asked = self.asked.lock().unwrap_or_else(PoisonError::into_inner);
-        let waited = self.changed.wait_timeout_while(asked, duration, |asked| !*asked);
-        *waited.unwrap_or_else(PoisonError::into_inner).0
     }
 }

@@ -19,6 +19,10 @@ pub(crate) const SEALED_MAX: usize = 3;
 /// The engine slows writes down at 20 fresh tables and stops them at 30; we stop before that.
 pub(crate) const FRESH_TABLES_MAX: usize = 18;
 
+/// Everyone waits while a memtable is freed after its flush, the longer the larger it is; and a small
+/// one stays in the processor's caches.
+pub(crate) const MEMTABLE_BYTES: u64 = 32 << 20;
+
 /// How many fresh tables are merged at a time.
 const FRESH_TABLES_MERGED: u8 = 8;
 
@@ -27,6 +31,25 @@ pub(crate) const BEHIND_PATIENCE_MS: u32 = 5_000;
 
 /// After a full disk, writing goes on only when there is this much space beyond what is needed.
 pub(crate) const SPARE_BYTES: u64 = 4 << 20;
+
+/// For how long after a failure of writing a lease counts that was live when it began: holders that
+/// renew at a third of the default lease, or try again every few seconds, are back by then.
+pub(crate) const OUTAGE_GRACE: Duration = Duration::from_secs(10);
+
+/// A start that is ahead of the mark by more than this may be wrong; a shorter time closed is ordinary.
+pub(crate) const CLOCK_LEAP: Duration = Duration::from_hours(1);
+
+/// How far apart two readings may be that agree.
+pub(crate) const CLOCK_SLACK: Duration = Duration::from_mins(5);
+
+/// How long nothing is swept after a start with an implausible time.
+pub(crate) const CLOCK_PATIENCE: Duration = Duration::from_hours(1);
+
+/// How many leaps of the clock are remembered.
+pub(crate) const CLOCK_LEAPS_MAX: usize = 8;
+
+/// How often the mark of the clock is kept: much more often than a leap is long.
+pub(crate) const MARK_EVERY: Duration = Duration::from_mins(1);
 
 /// What a group is prepared for, at least.
 pub(crate) const GROUP_SMALLEST: usize = 4;
@@ -74,12 +97,10 @@ pub(crate) fn engine(path: &Path, cache_bytes: u64) -> DatabaseBuilder<Database>
         .max_journaling_size(256 << 20)
 }
 
-pub(crate) fn records() -> KeyspaceCreateOptions {
+pub(crate) fn records(memtable_bytes: u64) -> KeyspaceCreateOptions {
     KeyspaceCreateOptions::default()
         .manual_journal_persist(true)
-        // Everyone waits while a memtable is freed after its flush, the longer the larger it is;
-        // and a small one stays in the processor's caches.
-        .max_memtable_size(32 << 20)
+        .max_memtable_size(memtable_bytes)
         // Records are small and read one at a time: small blocks, and no unpacking.
         .data_block_size_policy(BlockSizePolicy::all(2 << 10))
         .data_block_compression_policy(CompressionPolicy::disabled())

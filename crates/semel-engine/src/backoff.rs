@@ -26,6 +26,11 @@ impl Backoff {
         host.between(longest / 2, longest)
     }
 
+    /// Whether the next pause is a first one.
+    pub(crate) fn is_fresh(&self) -> bool {
+        self.next == self.first
+    }
+
     /// Things went well: the next pause is a first one.
     pub(crate) const fn reset(&mut self) {
         self.next = self.first;

@@ -1,43 +1,48 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use semel_core::{Attempt, Claim, Fingerprint, Lease, Policy, RecordId, Release, State};
+use semel_core::{Attempt, Claim, Fingerprint, Lease, Policy, Record, RecordId, Release, State};
 use semel_planted::{Bug, planted};
 use semel_store::StoreError;
 use tokio::time::{Instant, sleep};
 
 use crate::backoff::Backoff;
 use crate::engine::Shared;
+use crate::registry::{Joined, Presence};
 use crate::renewal::Tenure;
 use crate::settling::{Write, land};
 
 /// How often a claim is sent before its caller is told that the store is down.
 const CLAIM_TRIES: u32 = 3;
 
-/// How long the fate of an unheard claim is looked into, at least. Under `on_abandoned = "hold"` an
-/// orphaned lease would need an operator, so it is worth some patience.
-const DOUBT_MAX: Duration = Duration::from_mins(5);
-
 /// How much later than it was sent a claim may still arrive: it may wait in a connection, or its commit
-/// for a disk. Who looks earlier and finds nothing knows nothing.
+/// for a disk. A look before that which finds nothing proves nothing.
 const LATE_MAX: Duration = Duration::from_secs(30);
+
+/// The longest pause between two looks for an unheard lease while the store answers.
+const LOOK_MAX: Duration = Duration::from_secs(5);
 
 /// An attempt that claims, and remembers whether it may hold a lease without knowing.
 pub(crate) struct Claimant {
     shared: Arc<Shared>,
     attempt: Attempt,
     policy: Policy,
+    /// From the first claim on, until a lease is taken up.
+    presence: Option<Presence>,
     /// When the latest claim was sent.
     sent: Option<Instant>,
-    /// May a claim whose answer was lost have been granted?
-    doubt: bool,
+    /// Until when a claim whose answer was lost may still arrive at the store, and be granted. What a later
+    /// claim was answered changes nothing about that.
+    late: Option<Instant>,
+    /// The latest claim was not sent, since this process has the record.
+    joined: bool,
 }
 
 // === impl Claimant ===
 
 impl Claimant {
     pub(crate) fn new(shared: Arc<Shared>, attempt: Attempt, policy: Policy) -> Self {
-        Self { shared, attempt, policy, sent: None, doubt: false }
+        Self { shared, attempt, policy, presence: None, sent: None, late: None, joined: false }
     }
 
     pub(crate) const fn shared(&self) -> &Arc<Shared> {
@@ -56,16 +61,42 @@ impl Claimant {
         &self.policy
     }
 
-    /// May a claim of this attempt have been granted without its knowing?
+    /// When the latest claim was sent.
+    pub(crate) const fn sent(&self) -> Option<Instant> {
+        self.sent
+    }
+
+    /// Whether a claim of this attempt may be granted, or have been granted, without its knowing.
     pub(crate) const fn is_in_doubt(&self) -> bool {
-        self.doubt
+        self.late.is_some()
+    }
+
+    /// This attempt has executed: a lease of its own that is found is the one that it executed under.
+    pub(crate) const fn end_doubt(&mut self) {
+        self.late = None;
     }
 
     /// Takes up a lease that the latest claim was granted.
-    pub(crate) fn take_up(&self, lease: Lease) -> Tenure {
-        // It is never missing: there is no lease without a claim.
-        let since = self.sent.unwrap_or_else(Instant::now);
-        Tenure::new(self.shared.clone(), self.policy.clone(), lease, since)
+    pub(crate) fn take_up(&mut self, lease: Lease) -> Option<Tenure> {
+        // Neither is ever missing: there is no lease without a claim.
+        let (presence, since) = (self.presence.take()?, self.sent?);
+        Some(Tenure::new(self.shared.clone(), self.policy.clone(), lease, since, presence))
+    }
+
+    /// Registers an execution without a lease, unless this process has another one under way.
+    pub(crate) fn hold_unprotected(&mut self) -> Result<(), Joined> {
+        self.enter()?;
+        match &mut self.presence {
+            Some(presence) => presence.hold_unprotected(),
+            None => Ok(()),
+        }
+    }
+
+    /// Ends the registration of an execution without a lease. If another attempt of this process was granted a
+    /// lease meanwhile, this is what the outcome is to be recorded under.
+    pub(crate) fn leave_unprotected(&mut self) -> Option<Tenure> {
+        let (presence, lease, since) = self.presence.take()?.leave_or_succeed()?;
+        Some(Tenure::new(self.shared.clone(), self.policy.clone(), lease, since, presence))
     }
 
     /// Claims. When the store does not say what it did, the same claim is sent again: the store
@@ -103,66 +134,161 @@ impl Claimant {
     }
 
     fn is_worth_another_try(&self, error: &StoreError) -> bool {
-        let is_worth_it = self.doubt && error.is_passing();
+        let is_worth_it = self.is_in_doubt() && error.is_passing();
         if is_worth_it {
             tracing::debug!(record = %self.id().prefix(), %error, "claiming again");
         }
         is_worth_it
     }
 
-    /// Sends the claim once.
+    /// Sends the claim once, unless this process executes or settles the record: then the attempt joins.
+    ///
+    /// An attempt that is answered [`Claim::Execute`] is the one holder of the record in this process.
     pub(crate) async fn claim_now(&mut self) -> Result<Claim, StoreError> {
-        self.sent = Some(Instant::now());
-        let call = self.shared.store.claim(&self.attempt, &self.policy);
-        let claimed = Shared::within(self.shared.limits.verb_timeout, "claim", call).await;
-        match &claimed {
-            Ok(_) => self.doubt = false,
-            // An error that follows, and had no effect itself, does not undo the doubt.
-            Err(error) => self.doubt |= error.maybe_applied(),
+        let entered = self.enter();
+        self.joined = entered.is_err();
+        match entered {
+            Ok(()) => self.send().await,
+            Err(joined) => Box::pin(self.join(joined)).await,
         }
-        claimed
     }
 
-    /// Gives up an attempt that executed nothing: if its claim was granted unheard, the lease is
-    /// handed back, so that nobody has to wait until it runs out.
+    /// Whether the latest claim was answered by this process, not by the store.
+    pub(crate) const fn has_joined(&self) -> bool {
+        self.joined
+    }
+
+    fn enter(&mut self) -> Result<(), Joined> {
+        if let Some(presence) = &self.presence {
+            return presence.check();
+        }
+        self.presence = Some(self.shared.registry.enter(&self.attempt)?);
+        Ok(())
+    }
+
+    async fn send(&mut self) -> Result<Claim, StoreError> {
+        let sent = Instant::now();
+        self.sent = Some(sent);
+        let call = self.shared.store.claim(&self.attempt, &self.policy);
+        let claimed = self.shared.within(self.shared.limits.verb_timeout, "claim", call).await;
+        match claimed {
+            // Granted, and heard of too late: another may have been granted the next lease, executed and
+            // settled since. The same claim sent again tells.
+            Ok(Claim::Execute(_)) if sent.elapsed() >= self.policy.lease() => {
+                self.late = Some(sent + LATE_MAX);
+                Err(StoreError::deadline("claim", self.policy.lease()))
+            }
+            Ok(Claim::Execute(lease)) => {
+                if planted(Bug::GrantsToAnOwnerThatReleased) {
+                    self.late = None;
+                }
+                Ok(self.hold(lease, sent))
+            }
+            Ok(claim) => Ok(claim),
+            Err(error) => {
+                if error.maybe_applied() {
+                    self.late = Some(sent + LATE_MAX);
+                }
+                Err(error)
+            }
+        }
+    }
+
+    /// Becomes the holder, or leaves the lease to the one that this process has.
+    fn hold(&mut self, lease: Lease, since: Instant) -> Claim {
+        let held = match &mut self.presence {
+            Some(presence) => presence.hold(lease, since),
+            None => Ok(lease),
+        };
+        match held {
+            Ok(lease) => Claim::Execute(lease),
+            Err(Joined { is_same_request: true, until, .. }) => Claim::InFlight { until },
+            // The record had expired under the other request. Nothing is executed under this lease: it is
+            // looked for and handed back.
+            Err(_) => {
+                self.late = Some(since + LATE_MAX);
+                Claim::Mismatch
+            }
+        }
+    }
+
+    /// The answer to an attempt whose own process executes or settles the record.
+    async fn join(&self, joined: Joined) -> Result<Claim, StoreError> {
+        if !joined.is_same_request {
+            return Ok(Claim::Mismatch);
+        }
+        // Another process has the lease, and may have settled long before the work here ends.
+        if joined.is_superseded
+            && let Ok(Some(record)) = self.inspect().await
+            && record.fingerprint == self.fingerprint()
+            && let State::Settled(settlement) = record.state
+        {
+            return Ok(Claim::Replay { settlement, expires: record.expires });
+        }
+        Ok(Claim::InFlight { until: joined.until })
+    }
+
+    /// Gives up an attempt that executed nothing, or has handed its lease back: if a claim of it was granted
+    /// unheard, that lease is handed back too, so that no retry has to wait until it runs out.
     pub(crate) async fn forsake(mut self) {
-        if let Some(lease) = self.find_lease().await {
+        while let Some(lease) = self.find_lease().await {
+            let Some(mut tenure) = self.found(lease) else { continue };
             tracing::info!(record = %self.id().prefix(), "releasing an unheard lease");
-            let mut tenure = self.take_up(lease);
-            // Whatever becomes of it: there is nobody to tell.
             let _ = land(&mut tenure, &Write::Release(Release::Retry), |_| ()).await;
         }
     }
 
-    /// The lease that a claim of this attempt was granted unheard, if it was. Ends the doubt in any
-    /// case: a store that stays away too long leaves the lease to run out.
+    /// Takes up a lease that was found, unless this process has a holder to leave it to.
+    pub(crate) fn found(&mut self, lease: Lease) -> Option<Tenure> {
+        let since = self.sent?;
+        match self.presence.as_mut()?.hold(lease, since) {
+            Ok(lease) => self.take_up(lease),
+            Err(_) => None,
+        }
+    }
+
+    /// The lease that a claim of this attempt was granted unheard, once it is found.
+    ///
+    /// It is looked for until a claim can no longer arrive and the store has said so since, but not for longer
+    /// than a settlement would be tried: past the retention there is nothing to find.
     pub(crate) async fn find_lease(&mut self) -> Option<Lease> {
         let began = Instant::now();
-        let mut backoff = Backoff::new(Duration::from_millis(50), Duration::from_secs(5));
-        while self.doubt && began.elapsed() < DOUBT_MAX.max(self.policy.lease()) {
-            sleep(backoff.pause(&*self.shared.host)).await;
-            // Looking first: a claim that never arrived must not be made now.
-            match self.is_ours().await {
-                Ok(true) => {
-                    if let Ok(Claim::Execute(lease)) = self.claim_now().await {
-                        return Some(lease);
-                    }
-                }
-                Ok(false) => self.doubt = self.sent.is_some_and(|sent| sent.elapsed() < LATE_MAX),
+        let mut backoff = Backoff::new(Duration::from_millis(50), Shared::RETRY_MAX);
+        while let Some(late) = self.late.filter(|_| began.elapsed() < self.policy.ttl()) {
+            self.shared.rest(backoff.pause(&*self.shared.host)).await;
+            // So that a holder of this process, superseded by that lease, waits for it to be handed over.
+            if self.presence.is_none() {
+                self.presence = Some(self.shared.registry.enter_anyway(&self.attempt));
+            }
+            let asked = Instant::now();
+            match self.inspect().await.map(|record| record.and_then(|it| self.lease_in(&it))) {
+                Ok(Some(lease)) => return Some(lease),
+                Ok(None) if asked >= late || self.shared.closing.is_cancelled() => break,
+                Ok(None) => backoff.set_cap(LOOK_MAX),
                 Err(error) => {
                     tracing::debug!(record = %self.id().prefix(), %error, "still in doubt");
+                    backoff.set_cap(Shared::RETRY_MAX);
                 }
             }
         }
-        self.doubt = false;
+        self.late = None;
         None
     }
 
-    async fn is_ours(&self) -> Result<bool, StoreError> {
+    /// The lease of this attempt, if it has the latest.
+    fn lease_in(&self, record: &Record) -> Option<Lease> {
+        let (id, owner) = (self.id(), self.attempt.owner());
+        match record.state {
+            State::Leased { until } if record.owner == owner => {
+                let (fingerprint, fence) = (record.fingerprint, record.fence);
+                Some(Lease::new(id, fingerprint, fence, owner, until, record.expires))
+            }
+            _ => None,
+        }
+    }
+
+    async fn inspect(&self) -> Result<Option<Record>, StoreError> {
         let call = self.shared.store.inspect(self.id());
-        let record = Shared::within(self.shared.limits.verb_timeout, "inspect", call).await?;
-        Ok(record.is_some_and(|record| {
-            record.owner == self.attempt.owner() && matches!(record.state, State::Leased { .. })
-        }))
+        self.shared.within(self.shared.limits.verb_timeout, "inspect", call).await
     }
 }

@@ -1,4 +1,4 @@
-use semel_core::{Claim, InFlight, OnStoreDown};
+use semel_core::{Claim, InFlight, OnStoreDown, Outcome};
 use semel_planted::{Bug, planted};
 use semel_store::StoreError;
 use tokio::time::Instant;
@@ -8,7 +8,8 @@ use crate::answer::Caller;
 use crate::claiming::Claimant;
 use crate::execution::{Work, outcome_of};
 use crate::limits::Slot;
-use crate::settling::conclude;
+use crate::registry::Joined;
+use crate::settling::{conclude, is_to_be_tried_again};
 use crate::{Answer, EngineError, Execution};
 
 /// One attempt from its claim to its answer.
@@ -54,7 +55,10 @@ impl Errand {
         }
         // Nothing is awaited while the claim's answer is held, so that there need be no room for it.
         let granted = match self.claim().await {
-            Ok(Claim::Execute(lease)) => Ok(Box::new(self.claimant.take_up(lease))),
+            Ok(Claim::Execute(lease)) => match self.claimant.take_up(lease) {
+                Some(tenure) => Ok(Box::new(tenure)),
+                None => return Err(EngineError::Interrupted),
+            },
             Ok(Claim::Replay { settlement, expires }) => {
                 return Ok(Answer::Replayed { settlement, expires });
             }
@@ -72,7 +76,12 @@ impl Errand {
         }
         let ended = tenure.keep_while(work(tenure.execution())).await;
         let outcome = outcome_of(self.claimant.id(), ended);
-        Ok(conclude(&mut tenure, outcome, &mut self.caller).await)
+        let answer = conclude(&mut tenure, outcome, &mut self.caller).await;
+        // What was executed must not be looked for, and handed back as if it had not been (trap 6).
+        if !matches!(answer, Answer::Released { .. } | Answer::InFlight { .. }) {
+            self.claimant.end_doubt();
+        }
+        Ok(answer)
     }
 
     /// Claims, and waits if the record is in flight and the policy says so.
@@ -112,16 +121,33 @@ impl Errand {
         if !open || !error.is_passing() {
             return Err(error.into());
         }
+        // Duplicates within this process are known without a store.
+        if let Err(joined) = self.claimant.hold_unprotected() {
+            return Ok(match joined {
+                Joined { is_same_request: true, until, .. } => Answer::InFlight { until },
+                Joined { .. } => Answer::Mismatch,
+            });
+        }
         tracing::warn!(record = %id.prefix(), %error, "executing without protection");
         let outcome = outcome_of(id, work(Execution::bypassed(id)).await);
         let answer = Answer::Bypassed { outcome: outcome.clone() };
         self.caller.answer(Ok(answer.clone()));
-        // If the claim was granted unheard, its lease is not an orphan: the work was executed, so
-        // releasing it would invite a second execution (trap 6). Its outcome is recorded instead.
-        if let Some(lease) = self.claimant.find_lease().await {
-            let mut tenure = self.claimant.take_up(lease);
+        self.record_unprotected(outcome).await;
+        Ok(answer)
+    }
+
+    /// If the claim was granted unheard, its lease is not an orphan: the work was executed, so releasing it
+    /// would invite a second execution (trap 6). Its outcome is recorded instead, and until then a retry joins.
+    /// The same goes for a lease that another attempt of this process was granted meanwhile.
+    async fn record_unprotected(&mut self, outcome: Outcome) {
+        let is_over = is_to_be_tried_again(&outcome, self.claimant.policy());
+        let mut tenure = if is_over { self.claimant.leave_unprotected() } else { None };
+        if tenure.is_none() {
+            let found = self.claimant.find_lease().await;
+            tenure = found.and_then(|lease| self.claimant.found(lease));
+        }
+        if let Some(mut tenure) = tenure.or_else(|| self.claimant.leave_unprotected()) {
             conclude(&mut tenure, outcome, &mut self.caller).await;
         }
-        Ok(answer)
     }
 }

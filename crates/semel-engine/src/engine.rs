@@ -18,6 +18,7 @@ use crate::detached::Errand;
 use crate::execution::{self, Work};
 use crate::host::{Host, TokioHost};
 use crate::limits::Slots;
+use crate::outage::Outage;
 use crate::registry::Registry;
 use crate::{Answer, EngineError, Execution, Limits};
 
@@ -47,6 +48,7 @@ pub(crate) struct Shared {
     pub(crate) waiters: Slots,
     pub(crate) registry: Arc<Registry>,
     pub(crate) host: Box<dyn Host>,
+    outage: Outage,
     /// Set when the shutdown begins.
     pub(crate) closing: CancellationToken,
     tasks: TaskTracker,
@@ -75,6 +77,7 @@ impl<S: Store> Engine<S> {
             waiters: Slots::new(limits.waiters_max),
             registry: Arc::default(),
             host: Box::new(host),
+            outage: Outage::default(),
             closing: CancellationToken::new(),
             tasks: TaskTracker::new(),
         });
@@ -223,9 +226,14 @@ impl Shared {
         Ok(answer)
     }
 
+    /// The longest pause between two tries of a verb that a lease depends on: while a holder pauses, another
+    /// process may be granted a lease that has run out.
+    pub(crate) const RETRY_MAX: Duration = Duration::from_secs(1);
+
     /// One call of a verb, which counts as timed out after `limit`: the engine never hangs with a
     /// store that does (trap 14).
     pub(crate) async fn within<T>(
+        &self,
         limit: Duration,
         verb: &str,
         mut call: StoreFuture<'_, T>,
@@ -233,13 +241,21 @@ impl Shared {
         // Set only once there is something to wait for: a store in this process mostly answers at
         // once. Boxed, as it is large, and every future that makes a call would have room for it.
         let mut alarm = None;
-        poll_fn(|context| {
+        let answer = poll_fn(|context| {
             if let Poll::Ready(answer) = call.as_mut().poll(context) {
                 return Poll::Ready(answer);
             }
             let alarm = alarm.get_or_insert_with(|| Box::pin(sleep(limit)));
             alarm.as_mut().poll(context).map(|()| Err(StoreError::deadline(verb, limit)))
         })
-        .await
+        .await;
+        self.outage.note(&answer);
+        answer
+    }
+
+    /// Pauses before a verb is tried again; less long if the store turns out to be back.
+    pub(crate) async fn rest(&self, pause: Duration) {
+        // The time-out is what is waited for; the end of the outage is a reason not to.
+        let _ = timeout(pause, self.outage.end()).await;
     }
 }

@@ -18,8 +18,8 @@ pub struct Execution {
 /// The work of one attempt, ready to be started once.
 pub(crate) type Work = Box<dyn FnOnce(Execution) -> JoinHandle<Outcome> + Send>;
 
-/// Packs the work so that it starts in a task of its own: work that blocks its thread then does not
-/// hold up the renewals of its lease, and work that panics ends alone.
+/// Packs the work so that it starts in a task of its own: work that panics ends alone, and work that blocks its
+/// thread does not hold up the renewals of its lease, unless the runtime has only that thread.
 pub(crate) fn pack<W, F>(work: W) -> Work
 where
     W: FnOnce(Execution) -> F + Send + 'static,

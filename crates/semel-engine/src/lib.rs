@@ -46,7 +46,8 @@
 //! - `renewal`: the lease kept alive (trap 17), and its loss noticed
 //! - `settling`: the outcome written before it is told (I6, trap 4), for as long as it takes
 //! - `waiting`: duplicates that wait for the outcome of another attempt
-//! - `registry`: how an execution of this process wakes those who wait for it
+//! - `registry`: what this process executes and settles, so that none of its attempts claims past it
+//! - `outage`: holders woken at once when the store is back
 //! - `limits`: [`Limits`] of all this (I10)
 //! - `backoff`: how long to pause between two tries
 //! - `host`: what runs the tasks, and where chance comes from ([`Host`]), for simulators to replace
@@ -62,6 +63,7 @@ mod execution;
 mod host;
 mod limits;
 mod mistakes;
+mod outage;
 mod registry;
 mod renewal;
 mod settling;

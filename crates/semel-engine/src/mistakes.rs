@@ -25,7 +25,9 @@ impl Errand {
             outcome_of(id, work(Execution::leased(id, Fence::FIRST, expires, lost)).await);
         match self.claimant.claim().await? {
             Claim::Execute(lease) => {
-                let mut tenure = self.claimant.take_up(lease);
+                let Some(mut tenure) = self.claimant.take_up(lease) else {
+                    return Err(EngineError::Interrupted);
+                };
                 Ok(conclude(&mut tenure, outcome, &mut self.caller).await)
             }
             Claim::Replay { settlement, expires } => Ok(Answer::Replayed { settlement, expires }),

@@ -1,18 +1,27 @@
-//! How an execution of this process wakes the duplicates that wait for it.
+//! What this process does with a record: the execution or settlement that it has under way, the attempts that
+//! claim it, and the duplicates that wait for it.
 //!
-//! The store stays the judge: what is published here is only what the store has acknowledged, and
-//! whoever hears nothing learns the same by polling.
+//! The store decides between processes. Within one process the registry does: an attempt never claims past an
+//! execution or settlement of its own process, however long the store was away and whatever the store says about
+//! the lease by then. What is published here is only what the store has acknowledged; waiters that miss it learn
+//! the same by polling.
 
 use std::collections::hash_map::Entry;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-use semel_core::{Fingerprint, RecordId, Settlement, Timestamp};
+use semel_core::{Attempt, Fingerprint, Lease, Owner, RecordId, Settlement, Timestamp};
+use semel_planted::{Bug, planted};
 use semel_store::RecordMap;
 use tokio::sync::watch;
+use tokio::time::Instant;
+
+mod presence;
+
+pub(crate) use presence::Presence;
 
 const SHARDS: usize = 64;
 
-/// The records of this engine that somebody executes or listens to. Bounded by the limits for
+/// The records that attempts of this engine claim, execute, settle or wait for. Bounded by the limits for
 /// executions and waiters.
 #[derive(Debug)]
 pub(crate) struct Registry {
@@ -31,36 +40,62 @@ pub(crate) enum News {
         fingerprint: Fingerprint,
         settlement: Settlement,
         expires: Timestamp,
+        source: Source,
     },
 }
 
-/// One record's local matters.
+/// How an outcome is known.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Source {
+    /// Its holder has written it. The store's answer may have been late, and the record expired since.
+    Holder,
+    /// A duplicate was given it by the store, which it had asked at this moment.
+    Duplicate { asked: Instant },
+}
+
+/// The local state of one record.
 #[derive(Debug, Default)]
 struct Local {
-    /// Made for the first who listens: most executions end unheard.
+    /// Made for the first listener: most executions end without one.
     news: Option<watch::Sender<News>>,
-    executing: usize,
+    holder: Option<Holder>,
+    /// The attempts that may be granted a lease: claiming, in doubt about a claim, or the holder's own.
+    claimants: Vec<Owner>,
     listeners: usize,
     waiters: usize,
 }
 
-/// Hears the news of a record from the moment it was made. Whoever makes one first and then asks
-/// the store cannot miss what happens after the store answered.
+/// The execution or settlement that this process has under way. There is at most one.
+#[derive(Debug)]
+struct Holder {
+    fingerprint: Fingerprint,
+    /// When its lease runs out, as last heard from the store.
+    until: Timestamp,
+    /// The store said that another lease was granted since.
+    is_superseded: bool,
+    /// A lease that was granted to another attempt of this process meanwhile.
+    successor: Option<(Lease, Instant)>,
+}
+
+/// What an attempt finds that comes while its own process executes or settles the record.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Joined {
+    /// The fingerprints agree; if not, the attempt is a mismatch (I8).
+    pub(crate) is_same_request: bool,
+    /// When the lease runs out, as last heard from the store. In an outage that may be past.
+    pub(crate) until: Timestamp,
+    /// The lease was lost to another process, whose outcome may be in the store.
+    pub(crate) is_superseded: bool,
+}
+
+/// Hears the news of a record from the moment it was made: made before the store is asked, it cannot
+/// miss what happens after the store has answered.
 #[derive(Debug)]
 pub(crate) struct Listener {
     registry: Arc<Registry>,
     id: RecordId,
     news: watch::Receiver<News>,
     waits: bool,
-}
-
-/// An execution in this process. It tells its news when it is dropped; without any, it says to look
-/// again.
-#[derive(Debug)]
-pub(crate) struct Announcer {
-    registry: Arc<Registry>,
-    id: RecordId,
-    news: News,
 }
 
 // === impl Registry ===
@@ -80,12 +115,23 @@ impl Registry {
         Listener { registry: self.clone(), id, news, waits: false }
     }
 
-    pub(crate) fn announce(self: &Arc<Self>, id: RecordId) -> Announcer {
-        self.with(id, |local| local.executing += 1);
-        Announcer { registry: self.clone(), id, news: News::LookAgain }
+    /// Enters an attempt that is about to claim, unless this process executes or settles the record.
+    pub(crate) fn enter(self: &Arc<Self>, attempt: &Attempt) -> Result<Presence, Joined> {
+        self.with(attempt.id(), |local| {
+            local.check(attempt.fingerprint())?;
+            local.claimants.push(attempt.owner());
+            Ok(())
+        })?;
+        Ok(Presence::new(self, attempt))
     }
 
-    /// Tells those who listen here what one of them found out.
+    /// Enters an attempt that claims no more, but may still be granted what it claimed.
+    pub(crate) fn enter_anyway(self: &Arc<Self>, attempt: &Attempt) -> Presence {
+        self.with(attempt.id(), |local| local.claimants.push(attempt.owner()));
+        Presence::new(self, attempt)
+    }
+
+    /// Passes on to the listeners what one of them found out.
     pub(crate) fn tell(&self, id: RecordId, news: News) {
         self.with(id, |local| {
             if let Some(sender) = &local.news {
@@ -94,7 +140,7 @@ impl Registry {
         });
     }
 
-    /// Does something with a record's local matters, and forgets them when nobody is left.
+    /// Does something with a record's local state, which is dropped when it is no longer needed.
     fn with<T>(&self, id: RecordId, act: impl FnOnce(&mut Local) -> T) -> T {
         let mut shard = self.shard(id);
         let mut entry = match shard.entry(id) {
@@ -120,7 +166,40 @@ impl Registry {
 
 impl Local {
     const fn is_over(&self) -> bool {
-        self.executing == 0 && self.listeners == 0
+        self.holder.is_none() && self.claimants.is_empty() && self.listeners == 0
+    }
+
+    /// The holder is done.
+    fn leave(&mut self, news: &News) {
+        self.holder = None;
+        if let Some(sender) = &self.news {
+            sender.send_replace(news.clone());
+        }
+    }
+
+    /// No claim may be sent past an execution or settlement of this process.
+    fn check(&self, fingerprint: Fingerprint) -> Result<(), Joined> {
+        match &self.holder {
+            Some(_) if planted(Bug::ClaimsPastOwnExecution) => Ok(()),
+            Some(holder) => Err(holder.joined_by(fingerprint)),
+            None => Ok(()),
+        }
+    }
+}
+
+// === impl Holder ===
+
+impl Holder {
+    const fn new(fingerprint: Fingerprint, until: Timestamp) -> Self {
+        Self { fingerprint, until, is_superseded: false, successor: None }
+    }
+
+    fn joined_by(&self, fingerprint: Fingerprint) -> Joined {
+        Joined {
+            is_same_request: self.fingerprint == fingerprint,
+            until: self.until,
+            is_superseded: self.is_superseded,
+        }
     }
 }
 
@@ -137,16 +216,16 @@ impl Listener {
         self.waits
     }
 
-    /// Is the record being executed in this process, and how many wait for it?
+    /// Whether the record is being executed in this process, and the number of its waiters.
     pub(crate) fn company(&self) -> (bool, usize) {
-        self.registry.with(self.id, |local| (local.executing > 0, local.waiters))
+        self.registry.with(self.id, |local| (local.holder.is_some(), local.waiters))
     }
 
     /// The latest news after those heard before. Cancel-safe: news not returned are not lost.
     pub(crate) async fn hear(&mut self) -> News {
         match self.news.changed().await {
             Ok(()) => self.news.borrow_and_update().clone(),
-            // Cannot be: the sender is kept while anyone listens. Polling goes on in any case.
+            // Cannot be: the sender is kept while there are listeners. Polling goes on in any case.
             Err(_) => std::future::pending().await,
         }
     }
@@ -161,87 +240,5 @@ impl Drop for Listener {
     }
 }
 
-// === impl Announcer ===
-
-impl Announcer {
-    /// Takes note of what to tell when the execution ends, which is now.
-    pub(crate) fn publish(&mut self, news: News) {
-        self.news = news;
-    }
-}
-
-impl Drop for Announcer {
-    fn drop(&mut self) {
-        self.registry.with(self.id, |local| {
-            local.executing -= 1;
-            if let Some(news) = &local.news {
-                news.send_replace(self.news.clone());
-            }
-        });
-    }
-}
-
 #[cfg(test)]
-mod tests {
-    use super::*;
-
-    fn record(number: u8) -> RecordId {
-        RecordId::from_bytes([number; 32])
-    }
-
-    fn is_empty(registry: &Registry) -> bool {
-        registry.shards.iter().all(|shard| shard.lock().unwrap().is_empty())
-    }
-
-    #[tokio::test]
-    async fn news_published_before_anyone_hears_are_not_missed() {
-        let registry = Arc::new(Registry::default());
-        let mut listener = registry.listen(record(1));
-        drop(registry.announce(record(1)));
-        assert!(matches!(listener.hear().await, News::LookAgain));
-    }
-
-    #[tokio::test]
-    async fn who_comes_while_it_executes_hears_how_it_ended() {
-        let registry = Arc::new(Registry::default());
-        let mut announcer = registry.announce(record(1));
-        let mut listener = registry.listen(record(1));
-        let (fingerprint, settlement) = (Fingerprint::from_bytes([1; 32]), Settlement::Abandoned);
-        announcer.publish(News::Settled { fingerprint, settlement, expires: Timestamp::ZERO });
-        drop(announcer);
-        assert!(matches!(listener.hear().await, News::Settled { .. }));
-    }
-
-    #[tokio::test]
-    async fn old_news_are_not_heard_again() {
-        let registry = Arc::new(Registry::default());
-        let _keeps_it_alive = registry.listen(record(1));
-        drop(registry.announce(record(1)));
-        let mut late = registry.listen(record(1));
-        let heard = tokio::time::timeout(std::time::Duration::ZERO, late.hear()).await;
-        assert!(heard.is_err());
-    }
-
-    #[test]
-    fn nothing_is_kept_once_nobody_is_there() {
-        let registry = Arc::new(Registry::default());
-        let listener = registry.listen(record(1));
-        let announcer = registry.announce(record(1));
-        drop((listener, announcer, registry.announce(record(2))));
-        assert!(is_empty(&registry));
-    }
-
-    #[test]
-    fn waiters_of_one_record_are_counted_apart() {
-        let registry = Arc::new(Registry::default());
-        let mut first = registry.listen(record(1));
-        let mut second = registry.listen(record(1));
-        let mut other = registry.listen(record(2));
-        assert!(first.start_waiting(1));
-        assert!(!second.start_waiting(1));
-        assert!(other.start_waiting(1));
-        drop(first);
-        assert!(second.start_waiting(1));
-        assert_eq!(second.company(), (false, 1));
-    }
-}
+mod tests;

@@ -1,20 +1,23 @@
 use std::time::Duration;
 
-use semel_core::{OnUnknown, Outcome, Refusal, Release, Settlement};
+use semel_core::{OnUnknown, Outcome, Policy, Refusal, Release, Settlement};
 use semel_planted::{Bug, planted};
 use semel_store::{Released, Settled, StoreError};
-use tokio::time::{Instant, sleep};
+use tokio::time::Instant;
 
 use crate::answer::Caller;
 use crate::backoff::Backoff;
 use crate::engine::Shared;
-use crate::registry::News;
+use crate::registry::{News, Source};
 use crate::renewal::Tenure;
 use crate::waiting::fenced_off;
 use crate::{Answer, Stored};
 
 /// How often a write is tried before the caller is told the outcome without it.
 const TRIES_BEFORE_ANSWER: u32 = 3;
+
+/// The longest pause after an error that will not pass by itself: an operator has to look first.
+const BROKEN_MAX: Duration = Duration::from_secs(30);
 
 /// What the end of an execution writes under its fence.
 #[derive(Debug)]
@@ -44,10 +47,17 @@ pub(crate) async fn conclude(tenure: &mut Tenure, outcome: Outcome, caller: &mut
     if planted(Bug::AnswerBeforeSettle) {
         caller.answer(Ok(own_answer(tenure, &outcome, Stored::Durable)));
     }
-    let landed = land(tenure, &write, |tenure| {
-        caller.answer(Ok(own_answer(tenure, &outcome, Stored::NotYet)));
-    })
-    .await;
+    let landed = loop {
+        let landed = land(tenure, &write, |tenure| {
+            caller.answer(Ok(own_answer(tenure, &outcome, Stored::NotYet)));
+        })
+        .await;
+        // Superseded by this very process: what it has executed is recorded under its newer lease.
+        let is_superseded = matches!(landed, Landed::Refused(Refusal::Superseded));
+        if !is_superseded || !Box::pin(tenure.adopts_successor()).await {
+            break landed;
+        }
+    };
     match landed {
         Landed::Done => {
             tenure.publish(news_of(tenure, write));
@@ -56,8 +66,8 @@ pub(crate) async fn conclude(tenure: &mut Tenure, outcome: Outcome, caller: &mut
         Landed::GivenUp => own_answer(tenure, &outcome, Stored::NotYet),
         Landed::Refused(refusal) => {
             // Not the refusal itself: it may hold a reply (trap 24).
-            let record = tenure.lease().id().prefix();
-            tracing::warn!(%record, "the lease was lost before the outcome was written");
+            let (record, answered) = (tenure.lease().id().prefix(), !caller.is_waiting());
+            tracing::warn!(%record, answered, "the lease was lost before the outcome was written");
             Box::pin(refused(tenure, &outcome, refusal, caller)).await
         }
     }
@@ -94,7 +104,7 @@ async fn land_at_last(
 ) -> Landed {
     let patience = tenure.shared().limits.settle_patience;
     let mut on_delay = Some(on_delay);
-    let mut backoff = Backoff::new(Duration::from_millis(20), Duration::from_secs(5));
+    let mut backoff = Backoff::new(Duration::from_millis(20), Shared::RETRY_MAX);
     for tries in 2_u32.. {
         let waited = began.elapsed();
         let waited_enough = tries > TRIES_BEFORE_ANSWER || waited >= patience;
@@ -104,8 +114,9 @@ async fn land_at_last(
         if waited >= tenure.policy().ttl() {
             break;
         }
-        let pause = backoff.pause(&*tenure.shared().host);
-        tenure.keep_while(sleep(pause)).await;
+        let shared = tenure.shared().clone();
+        let pause = backoff.pause(&*shared.host);
+        tenure.keep_while(shared.rest(pause)).await;
         let mut limit = tenure.verb_timeout();
         if on_delay.is_some() {
             limit = limit.min(patience.saturating_sub(began.elapsed()));
@@ -117,7 +128,10 @@ async fn land_at_last(
                 tracing::info!(record = %tenure.lease().id().prefix(), tries, "written at last");
                 return landed;
             }
-            Err(error) => not_yet_written(tenure, tries, &error),
+            Err(error) => {
+                not_yet_written(tenure, tries, &error);
+                backoff.set_cap(if error.is_passing() { Shared::RETRY_MAX } else { BROKEN_MAX });
+            }
         }
     }
     Landed::GivenUp
@@ -140,6 +154,7 @@ async fn refused(
                 fingerprint: tenure.lease().fingerprint(),
                 settlement: settlement.clone(),
                 expires,
+                source: Source::Holder,
             });
             Answer::Replayed { settlement, expires }
         }
@@ -152,7 +167,7 @@ async fn refused(
 
 /// The answer that the outcome of this execution itself amounts to.
 fn own_answer(tenure: &Tenure, outcome: &Outcome, stored: Stored) -> Answer {
-    let fence = tenure.lease().fence();
+    let fence = tenure.executed_under();
     let executed = |settlement| Answer::Executed {
         settlement,
         expires: tenure.lease().expires(),
@@ -171,12 +186,18 @@ fn own_answer(tenure: &Tenure, outcome: &Outcome, stored: Stored) -> Answer {
     }
 }
 
+/// Whether a retry may execute again after this outcome.
+pub(crate) fn is_to_be_tried_again(outcome: &Outcome, policy: &Policy) -> bool {
+    matches!(Write::of(outcome, policy.on_unknown()), Write::Release(Release::Retry))
+}
+
 fn news_of(tenure: &Tenure, write: Write) -> News {
     match write {
         Write::Settle(settlement) => News::Settled {
             fingerprint: tenure.lease().fingerprint(),
             settlement,
             expires: tenure.lease().expires(),
+            source: Source::Holder,
         },
         Write::Release(_) => News::LookAgain,
     }
@@ -201,14 +222,14 @@ impl Write {
         match self {
             Self::Settle(settlement) => {
                 let call = store.settle(lease, settlement.clone());
-                Ok(match Shared::within(limit, "settle", call).await? {
+                Ok(match tenure.shared().within(limit, "settle", call).await? {
                     Settled::Recorded => Landed::Done,
                     Settled::Refused(refusal) => Landed::Refused(refusal),
                 })
             }
             Self::Release(how) => {
                 let call = store.release(lease, *how);
-                Ok(match Shared::within(limit, "release", call).await? {
+                Ok(match tenure.shared().within(limit, "release", call).await? {
                     Released::Done => Landed::Done,
                     Released::Refused(refusal) => Landed::Refused(refusal),
                 })

@@ -15,7 +15,7 @@ use crate::backoff::Backoff;
 use crate::detached::Errand;
 use crate::engine::Shared;
 use crate::host::Host;
-use crate::registry::{Listener, News};
+use crate::registry::{Listener, News, Source};
 use crate::renewal::Tenure;
 
 /// The first pause before a poll by those who wait for a record in this process, if they are few.
@@ -76,6 +76,7 @@ impl Errand {
         if !listener.start_waiting(shared.limits.waiters_per_record_max) {
             return Ok(Claim::InFlight { until });
         }
+        let began = Instant::now();
         let watch = shared.store.watch(self.claimant.id());
         let mut ears = Ears { listener, watch };
         let mut polls = ears.polls(&shared);
@@ -92,10 +93,9 @@ impl Errand {
                     }
                     return Ok(Claim::InFlight { until });
                 }
-                // News may be late, and of a life that has expired. A record outlives its leases, so
-                // what expires before the lease that was seen is an earlier one.
-                Wake::News(News::Settled { fingerprint, settlement, expires })
-                    if fingerprint == self.claimant.fingerprint() && until <= expires =>
+                Wake::News(News::Settled { fingerprint, settlement, expires, source })
+                    if fingerprint == self.claimant.fingerprint()
+                        && self.is_of_this_life(began, until, expires, source) =>
                 {
                     return Ok(Claim::Replay { settlement, expires });
                 }
@@ -121,6 +121,24 @@ impl Errand {
         }
     }
 
+    /// Whether news are of the life that is waited for: they may be late, and the record may have expired since.
+    ///
+    /// A record outlives its leases, so what expires before the lease that was seen is an earlier life. An attempt
+    /// that joined has seen no lease in the store: only what the store was asked for since it waits counts.
+    fn is_of_this_life(
+        &self,
+        began: Instant,
+        until: Timestamp,
+        expires: Timestamp,
+        source: Source,
+    ) -> bool {
+        match source {
+            Source::Duplicate { asked } if self.claimant.has_joined() => began <= asked,
+            Source::Holder if self.claimant.has_joined() => false,
+            Source::Duplicate { .. } | Source::Holder => until <= expires,
+        }
+    }
+
     /// Claims once, if a slot is free for the execution that this may become.
     async fn poll(&mut self) -> Result<Option<Claim>, StoreError> {
         if self.slot.is_none() {
@@ -137,7 +155,9 @@ impl Errand {
         if let Claim::Replay { settlement, expires } = claim {
             let (settlement, expires) = (settlement.clone(), *expires);
             let fingerprint = self.claimant.fingerprint();
-            let news = News::Settled { fingerprint, settlement, expires };
+            let Some(asked) = self.claimant.sent() else { return };
+            let source = Source::Duplicate { asked };
+            let news = News::Settled { fingerprint, settlement, expires, source };
             self.claimant.shared().registry.tell(self.claimant.id(), news);
         }
     }
@@ -169,7 +189,7 @@ pub(crate) async fn fenced_off(tenure: &Tenure, caller: &mut Caller) -> Option<A
     let mut polls = ears.polls(shared);
     loop {
         let call = shared.store.inspect(lease.id());
-        if let Ok(record) = Shared::within(tenure.verb_timeout(), "inspect", call).await {
+        if let Ok(record) = shared.within(tenure.verb_timeout(), "inspect", call).await {
             let record = record.filter(|record| record.fingerprint == lease.fingerprint())?;
             match record.state {
                 State::Leased { until: seen } => until = seen,

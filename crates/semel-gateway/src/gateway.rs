@@ -8,7 +8,7 @@ use std::time::Duration;
 use http::header::HeaderValue;
 use semel_engine::{Engine, Limits as EngineLimits};
 use semel_http::{Mode, Routes, ScopeSource, Semel, SemelLayer};
-use semel_store::Store;
+use semel_store::{Clock, Store};
 use tokio::net::TcpListener;
 use tokio::time::{Instant, timeout};
 use tokio_util::sync::CancellationToken;
@@ -21,7 +21,7 @@ use crate::proxy::pool::Pool;
 use crate::proxy::upstream::Upstream;
 use crate::proxy::{self, Forwarded, Proxy};
 use crate::server::{self, Patience, Shared, Terms, Workers, tls};
-use crate::store;
+use crate::store::{self, Opened};
 
 /// Any store.
 type AnyStore = Arc<dyn Store>;
@@ -31,6 +31,7 @@ pub struct Gateway {
     listen: SocketAddr,
     admin: Option<SocketAddr>,
     engine: Engine<AnyStore>,
+    clock: Arc<dyn Clock>,
     current: Arc<Current>,
     workers: Arc<Workers>,
     draining: CancellationToken,
@@ -75,9 +76,9 @@ impl Gateway {
             Some(address) => Some(bind(address)?),
             None => None,
         };
-        let store = store::open(&config).await?;
+        let Opened { store, clock } = store::open(&config).await?;
         let engine = Engine::with_limits(store, engine_limits(&config));
-        let current = Arc::new(Current::new(Stack::new(&config, &engine, 0)?));
+        let current = Arc::new(Current::new(Stack::new(&config, &engine, &clock, 0)?));
         let (draining, closing) = (CancellationToken::new(), CancellationToken::new());
         let shared =
             Shared { stack: current.clone(), draining: draining.clone(), closing: closing.clone() };
@@ -87,6 +88,7 @@ impl Gateway {
             listen: listener.local_addr().map_err(StartError::Thread)?,
             admin: admin_listener.as_ref().and_then(|listener| listener.local_addr().ok()),
             engine,
+            clock,
             current,
             workers,
             draining,
@@ -128,7 +130,7 @@ impl Gateway {
     pub fn reload(&mut self, config: Config) -> Result<Vec<&'static str>, StartError> {
         // Connections that are open were opened on other terms: another upstream, other roots.
         let pool_id = self.current.load().pool.id + 1;
-        let stack = Stack::new(&config, &self.engine, pool_id)?;
+        let stack = Stack::new(&config, &self.engine, &self.clock, pool_id)?;
         self.current.replace(stack);
         let fixed = self.config.needs_restart(&config);
         self.config = config;
@@ -177,7 +179,12 @@ impl Gateway {
 // === impl Stack ===
 
 impl Stack {
-    fn new(config: &Config, engine: &Engine<AnyStore>, pool_id: u64) -> Result<Self, StartError> {
+    fn new(
+        config: &Config,
+        engine: &Engine<AnyStore>,
+        clock: &Arc<dyn Clock>,
+        pool_id: u64,
+    ) -> Result<Self, StartError> {
         let limits = &config.limits;
         let pool = Pool {
             id: pool_id,
@@ -194,6 +201,7 @@ impl Stack {
         let proxy = Proxy { shared: Arc::new(shared) };
         let routes = config.routes.clone();
         let layer = SemelLayer::new(engine.clone(), routes.clone())
+            .clock(clock.clone())
             .namespace(&config.namespace)
             .max_buffered(limits.max_buffered);
         Ok(Self {

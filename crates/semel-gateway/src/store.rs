@@ -4,6 +4,7 @@
 mod shared;
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use semel_embedded::Options;
 #[cfg(all(feature = "postgres", feature = "redis"))]
@@ -15,23 +16,37 @@ use semel_store::{CacheLimits, Cached, Clock, MemoryStore, Metered, SteadyClock,
 use crate::config::{Config, StoreChoice};
 use crate::error::StartError;
 
+/// An open store.
+#[derive(Clone)]
+pub(crate) struct Opened {
+    pub(crate) store: Arc<dyn Store>,
+    /// Its clock: the store's own, or one that follows the server's.
+    pub(crate) clock: Arc<dyn Clock>,
+}
+
+/// How often expired records are deleted from memory (I10).
+const MEMORY_SWEEP: Duration = Duration::from_mins(1);
+
 /// Opens the store. What it does in the background it does on the present runtime, which must live
 /// as long as the store.
 #[cfg_attr(
     not(any(feature = "postgres", feature = "redis")),
     expect(clippy::unused_async, reason = "only a store on a server has anything to wait for")
 )]
-pub(crate) async fn open(config: &Config) -> Result<Arc<dyn Store>, StartError> {
-    // Stores in this process have this clock themselves. They are not guarded: they bound their
-    // waiting themselves, and there is no network that could be down.
-    let clock: Arc<dyn Clock> = Arc::new(SteadyClock::start());
+pub(crate) async fn open(config: &Config) -> Result<Opened, StartError> {
+    // Stores in this process are not guarded: they bound their waiting themselves, and there is no
+    // network that could be down.
     Ok(match &config.store {
         StoreChoice::Memory => {
-            wrapped(MemoryStore::with_clock(clock.clone()), clock, "memory", config)
+            let clock: Arc<dyn Clock> = Arc::new(SteadyClock::start());
+            let store = MemoryStore::with_clock(clock.clone());
+            store.sweep_every(MEMORY_SWEEP);
+            wrapped(store, clock, "memory", config)
         }
         StoreChoice::Embedded(path) => {
-            let options = Options::new(path).durability(config.durability).clock(clock.clone());
-            wrapped(options.open()?, clock, "embedded", config)
+            let store = Options::new(path).durability(config.durability).open()?;
+            let clock = store.clock();
+            wrapped(store, clock, "embedded", config)
         }
         #[cfg(feature = "postgres")]
         StoreChoice::Postgres(address) => {
@@ -74,12 +89,40 @@ fn wrapped(
     clock: Arc<dyn Clock>,
     kind: &'static str,
     config: &Config,
-) -> Arc<dyn Store> {
-    match config.limits.cache_bytes {
+) -> Opened {
+    let store: Arc<dyn Store> = match config.limits.cache_bytes {
         0 => Arc::new(Metered::new(store, kind)),
         bytes => {
             let limits = CacheLimits { bytes, ..CacheLimits::default() };
-            Arc::new(Metered::new(Cached::new(store, clock, limits), kind))
+            Arc::new(Metered::new(Cached::new(store, clock.clone(), limits), kind))
         }
+    };
+    Opened { store, clock }
+}
+
+#[cfg(test)]
+mod tests {
+    use semel_core::{Attempt, Fingerprint, Owner, Policy, RecordId};
+
+    use super::*;
+    use crate::config::Flags;
+
+    /// A gateway on `memory:` must not keep expired records without end (I10).
+    #[tokio::test(start_paused = true)]
+    async fn a_memory_store_is_swept_in_the_background() {
+        let text = "upstream = \"http://127.0.0.1:3000\"\nstore = \"memory:\"\n";
+        let config = Config::load(Some(("semel.toml", text)), [], &Flags::default()).unwrap();
+        let store = open(&config).await.unwrap().store;
+        let (lease, ttl) = (Duration::from_millis(10), Duration::from_millis(20));
+        let policy = Policy::builder().lease(lease).ttl(ttl).build().unwrap();
+        let fingerprint = Fingerprint::from_bytes([1; 32]);
+        let attempt = Attempt::new(RecordId::from_bytes([1; 32]), fingerprint, Owner::from_u128(1));
+        store.claim(&attempt, &policy).await.unwrap();
+        // The store's clock is real, the pauses between sweeps are not.
+        while store.inspect(attempt.id()).await.unwrap().is_some() {
+            std::thread::sleep(Duration::from_millis(1));
+        }
+        tokio::time::sleep(MEMORY_SWEEP * 2).await;
+        assert_eq!(store.sweep(usize::MAX).await.unwrap().deleted, 0, "it was left to us");
     }
 }

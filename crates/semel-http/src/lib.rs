@@ -28,6 +28,7 @@ mod layer;
 mod observe;
 mod policy;
 pub mod problem;
+mod retry_after;
 mod routes;
 mod source;
 mod stored_reply;

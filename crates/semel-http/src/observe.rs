@@ -1,5 +1,9 @@
 //! What is counted and logged: one decision for each request that is not simply passed on.
 
+mod underway;
+
+pub(crate) use underway::Underway;
+
 use std::time::Duration;
 
 use metrics::{Counter, Histogram};
@@ -12,6 +16,9 @@ use crate::routes::Route;
 pub mod metric {
     /// Counter, by `route`, `mode` and `decision`: requests that were decided.
     pub const ATTEMPTS_TOTAL: &str = "semel_attempts_total";
+    /// Counter, by `route`: unknown outcomes whose key was released, so that a retry may execute the
+    /// work again.
+    pub const UNKNOWN_RELEASED_TOTAL: &str = "semel_unknown_released_total";
     /// Histogram, by `route`: how long executions took, from the start of the work to its reply.
     pub const UPSTREAM_SECONDS: &str = "semel_upstream_seconds";
     /// Histogram, by `route`: how long an answer took beyond its own execution.
@@ -59,6 +66,7 @@ pub(crate) enum Decided {
 #[derive(Clone)]
 pub(crate) struct RouteMetrics {
     attempts: Vec<Counter>,
+    unknown_released: Counter,
     upstream: Histogram,
     added: Histogram,
 }
@@ -132,6 +140,10 @@ impl RouteMetrics {
         };
         Self {
             attempts: Decided::ALL.into_iter().map(counter).collect(),
+            unknown_released: metrics::counter!(
+                metric::UNKNOWN_RELEASED_TOTAL,
+                "route" => route.to_owned(),
+            ),
             upstream: metrics::histogram!(metric::UPSTREAM_SECONDS, "route" => route.to_owned()),
             added: metrics::histogram!(metric::ADDED_SECONDS, "route" => route.to_owned()),
         }

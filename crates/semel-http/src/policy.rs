@@ -8,11 +8,13 @@ pub use builder::{RoutePolicyBuilder, RoutePolicyError, RoutePolicyFault};
 pub use choices::{KeyRule, Mode, OnMissingScope, Preset, Profile, UnknownChoice};
 pub use status::{StatusPattern, StatusPatternError};
 
+pub(crate) use status::StatusSays;
+
 use std::time::Duration;
 
 use http::header::{HeaderName, HeaderValue};
 use http::{Method, StatusCode};
-use semel_core::{KeyLimits, Policy};
+use semel_core::{KeyLimits, OnUnknown, Policy};
 
 use crate::json::Pointer;
 use crate::source::{PartSource, ScopeSource};
@@ -56,8 +58,12 @@ pub struct RoutePolicy {
     pub fingerprint_headers: Vec<HeaderName>,
     /// Which members of a JSON body are not.
     pub fingerprint_ignore: Vec<Pointer>,
-    /// Statuses that hand the lease back, so that a retry executes again. All others are kept.
+    /// Statuses that hand the lease back, so that a retry executes again. All others are kept, but for
+    /// those in `unknown_statuses`.
     pub release_statuses: Vec<StatusPattern>,
+    /// Statuses that do not tell whether the work took effect: `on_unknown` decides what becomes of
+    /// them. A single status wins over a class in the other list.
+    pub unknown_statuses: Vec<StatusPattern>,
     /// The status of a mismatch.
     pub mismatch_status: StatusCode,
     /// What a replay carries besides the stored headers.
@@ -111,9 +117,34 @@ impl RoutePolicy {
         }
     }
 
-    /// Does a reply of this status hand the lease back?
-    pub(crate) fn releases(&self, status: StatusCode) -> bool {
-        self.release_statuses.iter().any(|pattern| pattern.covers(status))
+    /// What a status says about the work.
+    pub(crate) fn says(&self, status: StatusCode) -> StatusSays {
+        let best = |patterns: &[StatusPattern]| {
+            let covering = patterns.iter().filter(|pattern| pattern.covers(status));
+            covering.map(|pattern| pattern.precision()).max()
+        };
+        match (best(&self.release_statuses), best(&self.unknown_statuses)) {
+            (None, None) => StatusSays::Kept,
+            // Equal ones are refused by the builder. In a policy made by hand the safer side wins.
+            (released, unknown) if released > unknown => StatusSays::Released,
+            _ => StatusSays::Unknown,
+        }
+    }
+
+    /// What a status says where nothing is unknown: work in a transaction that was not committed did
+    /// not take effect.
+    pub(crate) fn says_in_transaction(&self, status: StatusCode) -> StatusSays {
+        if self.release_statuses.iter().any(|pattern| pattern.covers(status)) {
+            StatusSays::Released
+        } else {
+            StatusSays::Kept
+        }
+    }
+
+    /// True if a key is released when the outcome of its work is unknown, so that a retry may execute
+    /// the work a second time.
+    pub fn releases_unknown(&self) -> bool {
+        self.mode == Mode::Protect && self.core.on_unknown() == OnUnknown::Release
     }
 }
 

@@ -12,6 +12,7 @@ use matchit::Router;
 use self::path::normalised;
 use crate::observe::RouteMetrics;
 use crate::policy::{Need, RoutePolicy};
+use crate::retry_after::Latency;
 
 /// The routes of an application, each with its policy, and the policy of everything else.
 ///
@@ -39,6 +40,7 @@ pub struct Route {
     pattern: Option<Box<str>>,
     policy: RoutePolicy,
     pub(crate) metrics: RouteMetrics,
+    pub(crate) latency: Latency,
 }
 
 /// Why a route cannot be added.
@@ -143,7 +145,8 @@ impl Default for Routes {
 impl Route {
     fn new(name: &str, pattern: Option<&str>, policy: RoutePolicy) -> Self {
         let metrics = RouteMetrics::new(name, policy.mode);
-        Self { name: name.into(), pattern: pattern.map(Into::into), policy, metrics }
+        let (pattern, latency) = (pattern.map(Into::into), Latency::default());
+        Self { name: name.into(), pattern, policy, metrics, latency }
     }
 
     /// `METHOD PATTERN`, or `*` for the fallback: what logs and metrics call it.

@@ -258,6 +258,10 @@ pub(crate) fn verb_failed(verb: &str, schema: &Schema, error: tokio_postgres::Er
             what: format!("{what}; {}", grants("user_of_semel", schema)),
         },
         &SqlState::DATA_CORRUPTED | &SqlState::INDEX_CORRUPTED => StoreError::Corrupt { what },
+        &SqlState::LOCK_NOT_AVAILABLE if is_about_one_row(server) => StoreError::Declined {
+            what: format!("{what}; another transaction has locked this record, and has not ended"),
+            source: Some(Box::new(error)),
+        },
         _ => StoreError::Unavailable { what, source: Some(Box::new(error)) },
     }
 }
@@ -298,6 +302,12 @@ fn ends_session(error: &DbError) -> bool {
         // An older server gives the word in its own language only: take the worse.
         Some(_) | None => true,
     }
+}
+
+/// Was a lock waited for in vain that somebody has on one row? Then the others are served. A lock on the
+/// table is everybody's trouble. Servers that speak another language than English are taken to mean that.
+fn is_about_one_row(error: &DbError) -> bool {
+    error.where_().is_some_and(|place| place.contains(" tuple "))
 }
 
 fn is_schema_missing(state: &SqlState) -> bool {

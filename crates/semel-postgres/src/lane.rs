@@ -1,16 +1,16 @@
 //! One connection to the server, made ready for verbs.
 
 use std::fmt;
-use std::pin::Pin;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
-use std::time::Duration;
 
+use semel_socket::Ending;
 use tokio::runtime::Handle;
 use tokio::task::AbortHandle;
 use tokio::time::timeout;
-use tokio_postgres::{Client, Config, Error, Statement};
+use tokio_postgres::{Client, Error, Statement};
 
 use crate::Options;
+use crate::connect::connect_ending;
 use crate::error::OpenError;
 use crate::schema::Schema;
 use crate::tls::Connector;
@@ -27,6 +27,7 @@ pub(crate) struct Lane {
     /// It was cut, though its client may not have noticed yet.
     retired: AtomicBool,
     driver: AbortHandle,
+    ending: Ending,
 }
 
 /// The verbs, prepared.
@@ -40,54 +41,6 @@ pub(crate) struct Statements {
     pub(crate) health: Statement,
 }
 
-/// What moves a connection's bytes; it must be polled for the client to work.
-pub(crate) type Driver = Pin<Box<dyn Future<Output = ()> + Send>>;
-
-/// Connects to the first server that will have us, beginning with the one that was right last.
-pub(crate) async fn connect(
-    options: &Options,
-    connector: &Connector,
-) -> Result<(Client, Driver), OpenError> {
-    let (first, count) = (options.server.load(Ordering::Relaxed), options.servers.len());
-    let mut failed: Option<OpenError> = None;
-    for number in (first..first + count).map(|number| number % count) {
-        match connect_to(&options.servers[number], options, connector).await {
-            Ok(connected) => {
-                options.server.store(number, Ordering::Relaxed);
-                return Ok(connected);
-            }
-            // Who can be reached and refuses us says more than who cannot.
-            Err(error) if matches!(failed, None | Some(OpenError::Unreachable { .. })) => {
-                failed = Some(error);
-            }
-            Err(_) => {}
-        }
-    }
-    let what = "the address names no server".to_owned();
-    Err(failed.unwrap_or(OpenError::Unreachable { server: options.to_string(), what }))
-}
-
-/// Connects within the limit of the options.
-async fn connect_to(
-    server: &Config,
-    options: &Options,
-    connector: &Connector,
-) -> Result<(Client, Driver), OpenError> {
-    let limit = server.get_connect_timeout().copied().unwrap_or(Duration::MAX);
-    // The driver's own limit is for the first bytes only; a server may also stop in mid-greeting.
-    let connected = timeout(limit, server.connect(connector.clone())).await;
-    let Ok(connected) = connected else {
-        return Err(OpenError::silent(options, limit));
-    };
-    let (client, connection) = connected.map_err(|error| OpenError::connection(options, &error))?;
-    let driver = async move {
-        if let Err(error) = connection.await {
-            tracing::debug!(%error, "a connection to PostgreSQL ended");
-        }
-    };
-    Ok((client, Box::pin(driver)))
-}
-
 // === impl Lane ===
 
 impl Lane {
@@ -97,7 +50,8 @@ impl Lane {
         connector: &Connector,
         runtime: &Handle,
     ) -> Result<Self, OpenError> {
-        let (client, driver) = connect(options, connector).await?;
+        let ending = Ending::default();
+        let (client, driver) = connect_ending(options, connector, &ending).await?;
         let driver = runtime.spawn(driver).abort_handle();
         let prepared = timeout(options.verb_timeout, async {
             client.batch_execute(&session(options)).await?;
@@ -112,6 +66,7 @@ impl Lane {
                 suspect: AtomicBool::new(false),
                 retired: AtomicBool::new(false),
                 driver,
+                ending,
             }),
             Ok(Err(error)) => Err(OpenError::query(options, error)),
             Err(_) => {
@@ -144,6 +99,13 @@ impl Lane {
     /// Returns what it was.
     pub(crate) fn set_suspect(&self, suspect: bool) -> bool {
         self.suspect.swap(suspect, Ordering::Relaxed)
+    }
+
+    /// Cuts the connection because answers on it are overdue. It is reset: a verb that is still on its way
+    /// must not arrive after whoever sent it has given up.
+    pub(crate) fn give_up(&self) {
+        self.ending.reset();
+        self.retire();
     }
 
     /// Cuts the connection: whoever still waits on it is told.

@@ -218,7 +218,7 @@ impl Shared {
         if matches!(answer, Ok(Ok(_))) {
             lane.set_suspect(false);
         } else {
-            lane.retire();
+            lane.give_up();
             self.cut.lock().unwrap_or_else(PoisonError::into_inner).push(Instant::now());
         }
     }

@@ -30,11 +30,12 @@
 //!
 //! - `url`, `options`, `tls`: where the server is, and how it is spoken to
 //! - `schema`: the tables and functions, and their versions ([`migrate`])
-//! - `lane`, `lanes`: connections, and which one a verb takes
+//! - `connect`, `lane`, `lanes`: connections, and which one a verb takes
 //! - `store`: the verbs; `row`: what comes back; `error`: what can go wrong, and what it means
 //! - `sweeper`: deletes expired records, one node at a time
 //! - [`transaction`]: the same-transaction mode, which needs no store
 
+mod connect;
 mod error;
 mod lane;
 mod lanes;

@@ -8,7 +8,7 @@ use tokio_postgres::{Client, Config};
 
 use crate::schema::Schema;
 use crate::url::{Address, TlsChoice, UrlError};
-use crate::{OpenError, PostgresStore, lane, tls};
+use crate::{OpenError, PostgresStore, connect, tls};
 
 /// Where the server is, and how the store uses it.
 #[derive(Clone)]
@@ -107,7 +107,7 @@ impl Options {
     /// Connects once, as a store or pool would, for what needs no key: to read, or to make tables of
     /// one's own. The connection ends when the client is dropped.
     pub async fn connect(&self) -> Result<Client, OpenError> {
-        let (client, driver) = lane::connect(self, &tls::connector(&self.tls)?).await?;
+        let (client, driver) = connect::connect(self, &tls::connector(&self.tls)?).await?;
         tokio::spawn(driver);
         Ok(client)
     }

@@ -11,8 +11,8 @@ use tokio::time::timeout;
 use tokio_postgres::{Client, IsolationLevel, Transaction};
 
 use crate::Options;
+use crate::connect::connect;
 use crate::error::OpenError;
-use crate::lane::connect;
 use crate::tls::{self, Connector};
 use crate::url::UrlError;
 
@@ -38,12 +38,18 @@ struct Migration {
     needs: i32,
 }
 
-const MIGRATIONS: [Migration; 2] = [
+const MIGRATIONS: [Migration; 3] = [
     Migration { version: 1, name: "record", sql: include_str!("../sql/0001_record.sql"), needs: 1 },
     Migration {
         version: 2,
         name: "transaction",
         sql: include_str!("../sql/0002_transaction.sql"),
+        needs: 1,
+    },
+    Migration {
+        version: 3,
+        name: "recovery",
+        sql: include_str!("../sql/0003_recovery.sql"),
         needs: 1,
     },
 ];

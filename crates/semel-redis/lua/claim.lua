@@ -7,13 +7,22 @@ local function grant(record)
   record.state = LEASED
   record.owner = owner
   record.until_ = math.max(now + lease, record.until_ or 0)
-  -- A record outlives its lease, or a second one could be granted beside it (I1).
-  record.expires = math.max(record.expires, record.until_)
+  -- Retention counts from the latest grant. A record outlives its lease, or a second one could be granted
+  -- beside it (I1).
+  record.expires = math.max(record.expires, now + ttl, record.until_)
   return write(record)
 end
 
+-- A new execution leads to an outcome, which takes room. What was admitted before goes on.
+local function begin(record)
+  if is_full then
+    return { 5 }
+  end
+  return grant(record)
+end
+
 if not seen then
-  return grant({ fingerprint = fingerprint, fence = 1, created = now, expires = now + ttl })
+  return begin({ fingerprint = fingerprint, fence = 1, created = now, expires = now })
 end
 
 -- Before anything else, in every state: another request must never learn of this one (I8).
@@ -25,6 +34,9 @@ if seen.state >= COMPLETED then
   return with_record(seen)
 elseif seen.state == HELD then
   return { 4 }
+elseif seen.state == RELEASED and seen.owner == owner then
+  -- A copy of the claim that the network delayed: its owner has released, and its attempt is over.
+  return { 2, now }
 elseif seen.state == LEASED and seen.owner == owner then
   -- The same claim, repeated after a time-out: its lease never gets shorter.
   return grant(seen)
@@ -42,4 +54,4 @@ end
 -- Released, or abandoned: the next lease has the next fence.
 seen.fence = seen.fence + 1
 seen.until_ = nil
-return grant(seen)
+return begin(seen)

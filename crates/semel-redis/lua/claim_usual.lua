@@ -18,3 +18,5 @@ if redis.call('SET', KEYS[1], fresh, 'PXAT', string.format('%.0f', expires - 1),
   return fresh
 end
 
+local is_full = false
+

@@ -30,6 +30,11 @@ impl Answer {
         }
     }
 
+    /// Would a new execution begin, for which there is no room?
+    pub(crate) const fn has_no_room(&self) -> bool {
+        self.verdict == 5
+    }
+
     pub(crate) fn claim(self, attempt: &Attempt) -> Result<Claim, Damage> {
         Ok(match self.verdict {
             0 => {

@@ -6,6 +6,7 @@ use std::time::Duration;
 
 use redis::{Cmd, ErrorKind, Pipeline, RedisError, ServerErrorKind, Value};
 use rustix::net::sockopt;
+use semel_socket::{Ending, Socket};
 use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::net::{TcpStream, UnixStream};
 use tokio::time::timeout;
@@ -49,19 +50,23 @@ impl Dial {
     /// Connects, and logs in.
     pub(crate) async fn connect(&self, to: &Endpoint) -> Result<Connection, OpenError> {
         let connecting = async {
-            let connection = Connection { wire: Wire::new(self.reach(to).await?) };
+            let ending = Ending::default();
+            let stream = self.reach(to, &ending).await?;
+            let connection = Connection { wire: Wire::new(stream, ending) };
             self.log_in(to, &connection).await?;
             Ok(connection)
         };
         in_time(to, self.limit, connecting).await
     }
 
-    async fn reach(&self, to: &Endpoint) -> Result<Box<dyn Stream>, OpenError> {
+    /// A stream to the server, which ends as `ending` says. A local one has nothing on its way.
+    async fn reach(&self, to: &Endpoint, ending: &Ending) -> Result<Box<dyn Stream>, OpenError> {
         match to {
             Endpoint::Tcp { host, port } => {
                 let stream = TcpStream::connect((host.as_str(), *port)).await;
                 let stream = stream.map_err(|error| OpenError::io(to, &error))?;
                 prepare(&stream).map_err(|error| OpenError::io(to, &error))?;
+                let stream = Socket::new(stream, ending.clone());
                 Ok(match &self.secure {
                     None => Box::new(stream),
                     Some(secure) => Box::new(secure.wrap(host, stream).await?),

@@ -131,6 +131,9 @@ pub enum OpenError {
     },
 }
 
+/// The server's word for a memory that is full.
+const FULL: &str = "OOM";
+
 // === impl OpenError ===
 
 impl OpenError {
@@ -165,7 +168,7 @@ impl OpenError {
         }
         match error.code() {
             Some("NOAUTH" | "WRONGPASS") => Self::Refused { server, what },
-            Some("OOM" | "MISCONF" | "NOREPLICAS") => Self::ReadOnly { server, what },
+            Some(FULL | "MISCONF" | "NOREPLICAS") => Self::ReadOnly { server, what },
             _ => Self::Server { server, what },
         }
     }
@@ -271,6 +274,11 @@ impl Failed {
         self.failure.maybe_applied()
     }
 
+    /// Did the server refuse because its memory is full?
+    pub(crate) fn is_full(&self) -> bool {
+        matches!(&self.failure, Failure::Refused(error) if error.code() == Some(FULL))
+    }
+
     /// What it means to whoever opens a store.
     pub(crate) fn into_open_error(self) -> OpenError {
         let Self { failure, server } = self;
@@ -330,6 +338,14 @@ fn refused(verb: &str, server: &str, error: RedisError, options: &Options) -> St
         }
         (_, Some("WRONGTYPE")) => StoreError::Corrupt {
             what: format!("{what}; another program uses the same keys: choose another prefix"),
+        },
+        // It answers, and serves what it has: this is nobody else's trouble.
+        (_, Some(FULL)) => StoreError::Declined {
+            what: format!(
+                "{what}; its memory is full, and no new key is taken until there is room: raise \
+                 maxmemory, or shorten ttl"
+            ),
+            source: Some(Box::new(error)),
         },
         (_, Some("SEMELVERSION")) => {
             let damage = Damage::Version { found: said(&error).unwrap_or_default() };

@@ -5,12 +5,14 @@
 //! per server (`ear`). All who wait for the same record share it.
 
 mod ear;
+mod pushes;
 
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 use std::time::Duration;
 
 use semel_store::{Told, Watch};
+use tokio::sync::mpsc::error::TrySendError;
 use tokio::sync::{mpsc, watch};
 use tokio::time::sleep;
 
@@ -29,7 +31,7 @@ type Channels = HashMap<Key, Channel>;
 pub(crate) struct News {
     topology: Arc<Topology>,
     channels: Mutex<Channels>,
-    ears: Mutex<HashMap<Endpoint, mpsc::UnboundedSender<Ask>>>,
+    ears: Mutex<HashMap<Endpoint, mpsc::Sender<Ask>>>,
 }
 
 #[derive(Debug)]
@@ -46,6 +48,8 @@ struct Watcher {
     key: Key,
 }
 
+/// How many may come and go before an ear, which asks for many at once, has taken note (I10).
+const ASKS_MAX: usize = 16_384;
 /// How long to wait before a channel is looked for elsewhere.
 const MOVED_PAUSE: Duration = Duration::from_millis(200);
 
@@ -112,9 +116,13 @@ impl News {
             return;
         }
         if let Some(at) = channels.remove(key).and_then(|channel| channel.at)
-            && let Some(ear) = self.ears().get(&at)
+            && let Some(ear) = self.ear_at(&at)
         {
-            let _ = ear.send(Ask::Leave(key.clone()));
+            // One that is too far behind to be told begins anew, without the keys that nobody watches.
+            let unsent = ear.try_send(Ask::Leave(key.clone()));
+            if matches!(unsent, Err(TrySendError::Full(_))) {
+                self.ears().remove(&at);
+            }
         }
     }
 
@@ -134,25 +142,31 @@ impl News {
     fn send(self: &Arc<Self>, server: &Server, mut ask: Ask) {
         let mut ears = self.ears();
         if let Some(ear) = ears.get(server.endpoint()) {
-            match ear.send(ask) {
+            match ear.try_send(ask) {
                 Ok(()) => return,
-                Err(unsent) => ask = unsent.0,
+                // Too far behind, or ended. What it was asked for before, it sees to: it looks for it
+                // elsewhere, which is here.
+                Err(TrySendError::Full(unsent) | TrySendError::Closed(unsent)) => ask = unsent,
             }
         }
-        let (sender, asks) = mpsc::unbounded_channel();
-        // The other end is here, so it takes it.
-        let _ = sender.send(ask);
+        let (sender, asks) = mpsc::channel(ASKS_MAX);
+        // The other end is here and has room, so it takes it.
+        let _ = sender.try_send(ask);
         ears.retain(|_, ear| !ear.is_closed());
         ears.insert(server.endpoint().clone(), sender);
         let dial = self.topology.options().dial();
         tokio::spawn(ear::run(Arc::downgrade(self), server.endpoint().clone(), dial, asks));
     }
 
+    fn ear_at(&self, endpoint: &Endpoint) -> Option<mpsc::Sender<Ask>> {
+        self.ears().get(endpoint).cloned()
+    }
+
     fn channels(&self) -> MutexGuard<'_, Channels> {
         self.channels.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    fn ears(&self) -> MutexGuard<'_, HashMap<Endpoint, mpsc::UnboundedSender<Ask>>> {
+    fn ears(&self) -> MutexGuard<'_, HashMap<Endpoint, mpsc::Sender<Ask>>> {
         self.ears.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }

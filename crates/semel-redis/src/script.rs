@@ -24,6 +24,8 @@ pub(crate) struct Script {
 #[derive(Debug)]
 pub(crate) struct Scripts {
     pub(crate) claim: Script,
+    /// For a server whose memory is full.
+    pub(crate) claim_full: Script,
     pub(crate) renew: Script,
     pub(crate) settle: Script,
     pub(crate) release: Script,
@@ -53,8 +55,12 @@ pub(crate) enum Arg<'a> {
 }
 
 /// `#!lua` makes the server refuse a script that may write before its first line, if it could not
-/// write: being a replica, or out of memory, or unable to save.
+/// write: being a replica, or out of memory, or unable to save. `even_if_full` lets it run, and write,
+/// when it is out of memory.
 macro_rules! script {
+    (even_if_full: $($part:literal),+) => {
+        script!(first: "#!lua flags=allow-oom\n"; $($part),+)
+    };
     ($($part:literal),+) => {
         script!(first: "#!lua\n"; $($part),+)
     };
@@ -73,11 +79,12 @@ impl Scripts {
     fn new() -> Self {
         Self {
             claim: script!("clock", "claim_usual", "record", "claim"),
-            renew: script!("clock", "record", "renew"),
-            settle: script!("settle_usual", "clock", "record", "settle"),
-            release: script!("clock", "record", "release"),
-            // Also from a server whose memory is full, but never from a replica.
-            inspect: script!(first: "#!lua flags=allow-oom\n"; "clock", "record", "inspect"),
+            claim_full: script!(even_if_full: "clock", "claim_full", "record", "claim"),
+            // These end or keep what was admitted, so they bring no more than that into a full memory.
+            renew: script!(even_if_full: "clock", "record", "renew"),
+            settle: script!(even_if_full: "settle_usual", "clock", "record", "settle"),
+            release: script!(even_if_full: "clock", "record", "release"),
+            inspect: script!(even_if_full: "clock", "record", "inspect"),
             health: script!("clock", "record", "health"),
             keep: script!("clock", "record", "keep"),
             tell: script!("clock", "record", "tell"),
@@ -87,8 +94,8 @@ impl Scripts {
     /// Loads all of them.
     pub(crate) fn load(&self) -> Pipeline {
         let mut pipeline = redis::pipe();
-        let Self { claim, renew, settle, release, inspect, health, keep, tell } = self;
-        for script in [claim, renew, settle, release, inspect, health, keep, tell] {
+        let Self { claim, claim_full, renew, settle, release, inspect, health, keep, tell } = self;
+        for script in [claim, claim_full, renew, settle, release, inspect, health, keep, tell] {
             pipeline.cmd("SCRIPT").arg("LOAD").arg(&*script.code).ignore();
         }
         pipeline
@@ -116,6 +123,18 @@ fn with_planted(code: &'static str) -> Cow<'static, str> {
         return code
             .replace("local seen = look()", &format!("local seen = look()\n{taken_back}"))
             .into();
+    }
+    if planted(Bug::GrantsToAnOwnerThatReleased) {
+        return code
+            .replace(
+                "elseif seen.state == RELEASED and seen.owner == owner then",
+                "elseif false then",
+            )
+            .into();
+    }
+    let ends_work = ["-- Extends a lease.", "-- Records the outcome.", "-- Hands a lease back"];
+    if planted(Bug::FullStoreRefusesOutcomes) && ends_work.iter().any(|it| code.contains(it)) {
+        return code.replace("#!lua flags=allow-oom", "#!lua").into();
     }
     code.into()
 }

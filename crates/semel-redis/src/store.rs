@@ -1,6 +1,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
+use redis::Value;
 use semel_core::{
     Attempt, Claim, Lease, OnAbandoned, Policy, Record, RecordId, Release, Settlement, Timestamp,
 };
@@ -9,7 +10,7 @@ use semel_store::{
 };
 
 use crate::answer::Answer;
-use crate::error::corrupt;
+use crate::error::{Failed, corrupt};
 use crate::findings::{Lookout, refuse};
 use crate::news::News;
 use crate::script::{Arg, Call, SCRIPTS, Script, key};
@@ -68,12 +69,32 @@ impl RedisStore {
         id: RecordId,
         args: &[Arg<'_>],
     ) -> Result<Answer, StoreError> {
+        let answer = self.ask(script, id, args).await;
+        let answer =
+            answer.map_err(|failed| failed.into_store_error(verb, self.topology.options()))?;
+        Answer::read(answer).map_err(|damage| corrupt(id, &damage))
+    }
+
+    async fn ask(&self, script: &Script, id: RecordId, args: &[Arg<'_>]) -> Result<Value, Failed> {
         let options = self.topology.options();
         let key = key(options.address.prefix.as_str(), id);
         let call = Call { script, key: &key, confirm: options.wait_replicas > 0, args };
-        let answer = self.topology.call(&call, options.wait_replicas).await;
-        let answer = answer.map_err(|failed| failed.into_store_error(verb, options))?;
-        Answer::read(answer).map_err(|damage| corrupt(id, &damage))
+        self.topology.call(&call, options.wait_replicas).await
+    }
+
+    /// Claims on a server that has refused to because its memory is full: all but a new execution is
+    /// answered.
+    async fn claim_full(
+        &self,
+        id: RecordId,
+        args: &[Arg<'_>],
+        full: Failed,
+    ) -> Result<Answer, StoreError> {
+        let answer = self.decide("claim", &SCRIPTS.claim_full, id, args).await?;
+        if answer.has_no_room() {
+            return Err(full.into_store_error("claim", self.topology.options()));
+        }
+        Ok(answer)
     }
 }
 
@@ -88,7 +109,13 @@ impl Store for RedisStore {
                 millis(policy.ttl()),
                 on_abandoned(policy.on_abandoned()),
             ];
-            let answer = self.decide("claim", &SCRIPTS.claim, id, &args).await?;
+            let answer = match self.ask(&SCRIPTS.claim, id, &args).await {
+                Ok(answer) => Answer::read(answer).map_err(|damage| corrupt(id, &damage))?,
+                Err(full) if full.is_full() => Box::pin(self.claim_full(id, &args, full)).await?,
+                Err(failed) => {
+                    return Err(failed.into_store_error("claim", self.topology.options()));
+                }
+            };
             answer.claim(attempt).map_err(|damage| corrupt(id, &damage))
         })
     }

@@ -14,6 +14,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::task::Waker;
 
 use redis::{RedisError, Value};
+use semel_socket::Ending;
 use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::sync::{Semaphore, oneshot};
 use tokio::task::AbortHandle;
@@ -58,6 +59,8 @@ struct Desk {
     is_late: bool,
     /// Why nothing can be asked any more.
     ended: Option<RedisError>,
+    /// It ended because answers were overdue, and nobody waited for another.
+    is_given_up: bool,
 }
 
 /// Where an answer goes.
@@ -78,9 +81,14 @@ const ROOM_BYTES: usize = 16 << 10;
 // === impl Wire ===
 
 impl Wire {
-    pub(crate) fn new(stream: impl AsyncRead + AsyncWrite + Unpin + Send + 'static) -> Self {
+    /// If answers are owed when it ends, it is reset: a question that is still on its way must not arrive
+    /// after whoever asked it has given up.
+    pub(crate) fn new(
+        stream: impl AsyncRead + AsyncWrite + Unpin + Send + 'static,
+        ending: Ending,
+    ) -> Self {
         let shared = Arc::new(Shared { desk: Mutex::default(), room: Semaphore::new(ROOM) });
-        let mut driver = Driver::new(shared.clone(), stream);
+        let mut driver = Driver::new(shared.clone(), stream, ending);
         let driver = tokio::spawn(async move {
             let why = poll_fn(|context| driver.poll(context)).await;
             driver.end(why);
@@ -168,13 +176,10 @@ impl Wire {
                 timeout_at(deadline, making).await.map_err(|_| Unanswered::Crowded)?
             }
         };
-        match made {
-            Ok(made) => {
-                made.forget();
-                Ok(())
-            }
-            Err(_) => Err(self.shared.why()),
-        }
+        // If it has ended, nothing was asked yet.
+        let ended = |_| self.shared.desk().ended.clone().unwrap_or_else(closed);
+        made.map_err(ended).map_err(Unanswered::Broken)?.forget();
+        Ok(())
     }
 
     async fn answered(&self, answer: oneshot::Receiver<Value>) -> Result<Value, Unanswered> {
@@ -201,9 +206,13 @@ impl Shared {
         })
     }
 
-    /// Why somebody has no answer: if the connection has not ended, that one's time was over.
+    /// Why somebody has no answer: if the connection has not ended by itself, that one's time was over.
     fn why(&self) -> Unanswered {
-        self.desk().ended.clone().map_or(Unanswered::Late, Unanswered::Broken)
+        let desk = self.desk();
+        match &desk.ended {
+            Some(why) if !desk.is_given_up => Unanswered::Broken(why.clone()),
+            _ => Unanswered::Late,
+        }
     }
 }
 
@@ -238,6 +247,11 @@ impl Desk {
 // === impl Asker ===
 
 impl Asker {
+    /// Is there still somebody who wants the answer?
+    fn waits(&self) -> bool {
+        self.to.as_ref().is_some_and(|to| !to.is_closed())
+    }
+
     /// Is it too late by now? Then it is told, and its answer is not waited for.
     fn give_up(&mut self, now: Instant) -> bool {
         let is_late = self.deadline.is_some_and(|deadline| deadline <= now) && self.to.is_some();

@@ -1,4 +1,5 @@
 use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
 use bytes::Bytes;
@@ -27,7 +28,8 @@ use crate::{
 /// Expiry is the store's to judge, by the store's clock (trap 18). `clock` must therefore be the
 /// store's own, as for a store in this process, or one that lags behind a server's by less than
 /// [`CacheLimits::margin`]. Within the margin before its expiry a record is asked of the store
-/// again, so a replay is never given past expiry. A clock that runs ahead only costs hits.
+/// again, so a replay is never given past expiry. A clock that runs ahead only costs hits. When it is
+/// [set back](Clock::set_backs) all copies are forgotten.
 ///
 /// # Staleness
 ///
@@ -43,6 +45,8 @@ pub struct Cached<S> {
     clock: Arc<dyn Clock>,
     limits: CacheLimits,
     copies: Cache<RecordId, SettledCopy, ByBytes, IdHash>,
+    /// How often the clock had been set back when the copies were last forgotten for it.
+    set_backs: AtomicU64,
 }
 
 /// How much a [`Cached`] store remembers, and how close to its expiry it trusts a copy.
@@ -100,6 +104,7 @@ impl<S: Store> Cached<S> {
             .expect("both capacities are given");
         Self {
             store,
+            set_backs: AtomicU64::new(clock.set_backs()),
             clock,
             limits,
             copies: Cache::with_options(
@@ -128,17 +133,31 @@ impl<S: Store> Cached<S> {
         fingerprint: Fingerprint,
         settled: &Settlement,
         expires: Timestamp,
+        set_backs: u64,
     ) {
         let bytes = settled.reply().map_or(0, |reply| reply.bytes().len());
-        if bytes > self.limits.entry_bytes_max || !self.is_trusted(expires) {
+        if bytes > self.limits.entry_bytes_max || !self.is_trusted(expires, set_backs) {
             return;
         }
         let copy = SettledCopy { fingerprint, settlement: compact(settled), expires };
         self.copies.insert(id, copy);
     }
 
-    fn is_trusted(&self, expires: Timestamp) -> bool {
-        self.clock.now().plus(self.limits.margin) < expires
+    /// Has the record of a copy surely not expired? `set_backs` was looked up before the copy.
+    fn is_trusted(&self, expires: Timestamp, set_backs: u64) -> bool {
+        // In this order: who sees an earlier time also sees that the clock was set back.
+        self.clock.now().plus(self.limits.margin) < expires && self.clock.set_backs() == set_backs
+    }
+
+    /// How often the clock was set back. Copies from before the last time are forgotten by then: while
+    /// the clock was ahead their records may have expired, and another node may have executed anew (I4).
+    fn set_backs(&self) -> u64 {
+        let set_backs = self.clock.set_backs();
+        if self.set_backs.load(Ordering::Acquire) != set_backs {
+            self.copies.clear();
+            self.set_backs.store(set_backs, Ordering::Release);
+        }
+        set_backs
     }
 }
 
@@ -165,9 +184,11 @@ impl<S: Store> Store for Cached<S> {
             if let Some(claim) = self.recall(attempt) {
                 return Ok(claim);
             }
+            let set_backs = self.set_backs();
             let claim = self.store.claim(attempt, policy).await?;
             if let Claim::Replay { settlement, expires } = &claim {
-                self.remember(attempt.id(), attempt.fingerprint(), settlement, *expires);
+                let (id, fingerprint) = (attempt.id(), attempt.fingerprint());
+                self.remember(id, fingerprint, settlement, *expires, set_backs);
             }
             Ok(claim)
         })
@@ -175,9 +196,11 @@ impl<S: Store> Store for Cached<S> {
 
     /// The answer of a copy, if there is one that surely has not expired.
     fn recall(&self, attempt: &Attempt) -> Option<Claim> {
+        let set_backs = self.set_backs();
         let copy = self.copies.get(&attempt.id())?;
-        if !self.is_trusted(copy.expires) {
-            self.copies.remove_if(&attempt.id(), |copy| !self.is_trusted(copy.expires));
+        if !self.is_trusted(copy.expires, set_backs) {
+            let is_old = |copy: &SettledCopy| !self.is_trusted(copy.expires, set_backs);
+            self.copies.remove_if(&attempt.id(), is_old);
             return None;
         }
         Some(copy.answer(attempt))
@@ -197,9 +220,11 @@ impl<S: Store> Store for Cached<S> {
 
     fn settle<'a>(&'a self, lease: &'a Lease, settlement: Settlement) -> StoreFuture<'a, Settled> {
         Box::pin(async move {
+            let set_backs = self.set_backs();
             let settled = self.store.settle(lease, settlement.clone()).await?;
             if settled == Settled::Recorded || planted(Bug::CacheAnswersAfterTakeover) {
-                self.remember(lease.id(), lease.fingerprint(), &settlement, lease.expires());
+                let (id, fingerprint) = (lease.id(), lease.fingerprint());
+                self.remember(id, fingerprint, &settlement, lease.expires(), set_backs);
             }
             Ok(settled)
         })

@@ -11,6 +11,12 @@ use semel_core::Timestamp;
 pub trait Clock: fmt::Debug + Send + Sync + 'static {
     /// The present moment.
     fn now(&self) -> Timestamp;
+
+    /// How many times the clock has gone back by more than an error of reading. A steady clock never
+    /// does; one that follows a server's must count this before it shows the earlier time.
+    fn set_backs(&self) -> u64 {
+        0
+    }
 }
 
 /// The machine's time when the clock was made, carried on by its monotonic clock.
@@ -71,6 +77,10 @@ impl Clock for ManualClock {
 impl<C: Clock + ?Sized> Clock for Arc<C> {
     fn now(&self) -> Timestamp {
         (**self).now()
+    }
+
+    fn set_backs(&self) -> u64 {
+        (**self).set_backs()
     }
 }
 

@@ -14,6 +14,17 @@ pub enum StoreError {
         #[source]
         source: Option<Box<dyn Error + Send + Sync>>,
     },
+    /// The store answered that it cannot do this now, and nothing took effect: a record that is locked by
+    /// another program, or no memory for a new one. It is not away: other records, or other verbs, are
+    /// served. Try again later.
+    #[error("the store declines: {what}")]
+    Declined {
+        /// What stands in the way, and the cure where one is known.
+        what: String,
+        /// What lay beneath.
+        #[source]
+        source: Option<Box<dyn Error + Send + Sync>>,
+    },
     /// The store did not say whether the verb took effect: repeat the same verb with the same
     /// attempt or lease to learn it.
     #[error("the store did not answer for sure ({what}); the verb may have taken effect")]
@@ -58,6 +69,13 @@ impl StoreError {
 
     /// May the same call succeed later, without anybody mending anything?
     pub const fn is_passing(&self) -> bool {
+        self.is_outage() || matches!(self, Self::Declined { .. })
+    }
+
+    /// Does it say that the store is away? Then others had better not wait for it as well. An answer,
+    /// whatever it says, is not an outage: a circuit breaker that counted it would refuse everybody for
+    /// what stands in the way of one.
+    pub const fn is_outage(&self) -> bool {
         matches!(self, Self::Unavailable { .. } | Self::TimedOut { .. })
     }
 }
@@ -73,5 +91,14 @@ mod tests {
         assert!(StoreError::unavailable("no route").is_passing());
         assert!(!StoreError::Corrupt { what: "record".into() }.is_passing());
         assert!(!StoreError::Misconfigured { what: "path".into() }.is_passing());
+    }
+
+    #[test]
+    fn what_a_store_declines_may_pass_and_is_no_outage() {
+        let declined = StoreError::Declined { what: "no memory".into(), source: None };
+        assert!(declined.is_passing() && !declined.is_outage() && !declined.maybe_applied());
+        assert!(StoreError::unavailable("no route").is_outage());
+        assert!(StoreError::deadline("claim", Duration::from_secs(1)).is_outage());
+        assert!(!StoreError::Corrupt { what: "record".into() }.is_outage());
     }
 }

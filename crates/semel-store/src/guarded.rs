@@ -6,9 +6,11 @@ use crate::{Health, Released, Renewed, Settled, Store, StoreFuture, Swept, Watch
 
 mod breaker;
 mod gate;
+mod holders;
 
 pub use breaker::BreakerState;
 pub(crate) use gate::Gate;
+use gate::Kind;
 
 /// Keeps a store's outage from becoming everyone's: a deadline on every verb, a circuit breaker
 /// and a limit on concurrent calls (trap 14).
@@ -22,11 +24,16 @@ pub(crate) use gate::Gate;
 ///   that one ever more rarely, and whoever asks for the health as often as at first.
 /// - Beyond [`Guard::calls_max`] verbs under way, further ones fail at once.
 ///
+/// When the store is back, **holders go first**: while renewals, settlements and releases have failed and are tried
+/// again, no claim is the verb that is let through, and once the breaker has closed, claims wait until each holder
+/// has been answered, for at most a second. A lease that ran out in the outage is its holder's only until the record is
+/// claimed.
+///
 /// A store may be made of [parts](Store::part) that fail each by itself, as the servers of a cluster do: each
 /// has a breaker of its own, and so has the store as a whole (`sweep` and `health`).
 ///
-/// Only passing errors count as failures. A store that answers "damaged" or "set up wrongly" has
-/// answered: no pause would mend it.
+/// Only an [outage](crate::StoreError::is_outage) counts as a failure. A store that declines, or answers "damaged" or
+/// "set up wrongly", has answered.
 #[derive(Debug)]
 pub struct Guarded<S> {
     store: S,
@@ -78,9 +85,12 @@ impl<S: Store> Guarded<S> {
 
 impl<S: Store> Store for Guarded<S> {
     fn claim<'a>(&'a self, attempt: &'a Attempt, policy: &'a Policy) -> StoreFuture<'a, Claim> {
-        Box::pin(self.gate.call("claim", self.store.part(attempt.id()), move || {
-            self.store.claim(attempt, policy)
-        }))
+        Box::pin(self.gate.call_as(
+            Kind::Claim,
+            "claim",
+            self.store.part(attempt.id()),
+            move || self.store.claim(attempt, policy),
+        ))
     }
 
     fn recall(&self, attempt: &Attempt) -> Option<Claim> {
@@ -97,25 +107,30 @@ impl<S: Store> Store for Guarded<S> {
     }
 
     fn renew<'a>(&'a self, lease: &'a Lease, duration: Duration) -> StoreFuture<'a, Renewed> {
-        Box::pin(
-            self.gate.call("renew", self.store.part(lease.id()), move || {
-                self.store.renew(lease, duration)
-            }),
-        )
+        Box::pin(self.gate.call_as(
+            Kind::Holder(lease.id()),
+            "renew",
+            self.store.part(lease.id()),
+            move || self.store.renew(lease, duration),
+        ))
     }
 
     fn settle<'a>(&'a self, lease: &'a Lease, settlement: Settlement) -> StoreFuture<'a, Settled> {
-        Box::pin(self.gate.call("settle", self.store.part(lease.id()), move || {
-            self.store.settle(lease, settlement)
-        }))
+        Box::pin(self.gate.call_as(
+            Kind::Holder(lease.id()),
+            "settle",
+            self.store.part(lease.id()),
+            move || self.store.settle(lease, settlement),
+        ))
     }
 
     fn release<'a>(&'a self, lease: &'a Lease, how: Release) -> StoreFuture<'a, Released> {
-        Box::pin(
-            self.gate.call("release", self.store.part(lease.id()), move || {
-                self.store.release(lease, how)
-            }),
-        )
+        Box::pin(self.gate.call_as(
+            Kind::Holder(lease.id()),
+            "release",
+            self.store.part(lease.id()),
+            move || self.store.release(lease, how),
+        ))
     }
 
     fn inspect(&self, id: RecordId) -> StoreFuture<'_, Option<Record>> {

@@ -1,5 +1,5 @@
 use std::collections::hash_map::Entry;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 use std::time::Duration;
 
 use semel_core::{
@@ -33,6 +33,14 @@ impl MemoryStore {
     /// An empty store on a given clock.
     pub fn with_clock(clock: Arc<dyn Clock>) -> Self {
         Self { records: Arc::default(), clock }
+    }
+
+    /// Deletes expired records in the background, once in every `rest`, by a task on the present runtime
+    /// that ends with the last clone of this store. Without it, or calls of
+    /// [`sweep`](Store::sweep), they stay in memory.
+    pub fn sweep_every(&self, rest: Duration) {
+        let records = Arc::downgrade(&self.records);
+        tokio::spawn(sweep_again(records, Arc::clone(&self.clock), rest));
     }
 
     /// How many records are kept, expired ones included.
@@ -104,6 +112,18 @@ impl MemoryStore {
     }
 }
 
+async fn sweep_again(
+    records: Weak<Mutex<RecordMap<Record>>>,
+    clock: Arc<dyn Clock>,
+    rest: Duration,
+) {
+    loop {
+        tokio::time::sleep(rest).await;
+        let Some(records) = records.upgrade() else { return };
+        MemoryStore { records, clock: Arc::clone(&clock) }.sweep_now(usize::MAX);
+    }
+}
+
 impl Default for MemoryStore {
     fn default() -> Self {
         Self::new()
@@ -146,5 +166,29 @@ impl Store for MemoryStore {
 
     fn health(&self) -> StoreFuture<'_, Health> {
         Box::pin(async move { Ok(Health { now: self.clock.now(), kind: "memory" }) })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::ManualClock;
+    use crate::unruly::attempt;
+
+    #[tokio::test(start_paused = true)]
+    async fn it_can_sweep_by_itself_for_as_long_as_it_lives() {
+        let rest = Duration::from_mins(1);
+        let clock = ManualClock::default();
+        let store = MemoryStore::with_clock(Arc::new(clock.clone()));
+        let records = Arc::downgrade(&store.records);
+        let task = tokio::spawn(sweep_again(records, Arc::new(clock.clone()), rest));
+        store.claim(&attempt("k", 1), &Policy::default()).await.unwrap();
+        tokio::time::sleep(rest * 2).await;
+        assert_eq!(store.len(), 1);
+        clock.advance(Policy::default().ttl());
+        tokio::time::sleep(rest * 2).await;
+        assert!(store.is_empty());
+        drop(store);
+        task.await.unwrap();
     }
 }

@@ -25,6 +25,9 @@ use crate::{Clock, Store};
 ///   apart by a good deal less.
 /// - Before the server was heard it shows the end of time: nothing is trusted.
 ///
+/// If the server's clock is set back, by an operator or a failover, the cache forgets all copies: while the
+/// clock was ahead their records may have expired and been executed anew.
+///
 /// What is left is within the cache's margin of a second, but for two rare cases that last until the
 /// server is asked again: it was replaced by one whose clock is further ahead, or this machine slept.
 ///
@@ -44,12 +47,17 @@ pub struct ServerClock {
     since: Instant,
     /// What the server's clock showed at `since`, in milliseconds.
     then: AtomicU64,
+    set_backs: AtomicU64,
 }
 
+/// A step back by more than this is more than a correction of what was heard late, or of running fast.
+const SET_BACK: Duration = Duration::from_secs(1);
 /// How often the server is asked for its time, and whether it is there at all.
 const LOOK_EVERY: Duration = Duration::from_secs(5);
 /// The same while it is away: so that users need not be those who find out that it is back.
 const LOOK_AGAIN: Duration = Duration::from_secs(1);
+/// What is shown before the server was heard.
+const UNHEARD: u64 = u64::MAX;
 /// By which part the clock runs fast while the server cannot be heard.
 const FAST: u32 = 1_000;
 
@@ -68,14 +76,19 @@ impl ServerClock {
     }
 
     /// A clock that has not heard the server.
-    fn unset() -> Self {
-        Self { since: Instant::now(), then: AtomicU64::new(u64::MAX) }
+    pub(crate) fn unset() -> Self {
+        Self { since: Instant::now(), then: AtomicU64::new(UNHEARD), set_backs: AtomicU64::new(0) }
     }
 
     /// The server, asked at `asked`, said that it is `now`.
-    fn set(&self, now: Timestamp, asked: Instant) {
+    pub(crate) fn set(&self, now: Timestamp, asked: Instant) {
         let then = now.as_millis().saturating_sub(millis(asked.duration_since(self.since)));
-        self.then.store(then, Ordering::Relaxed);
+        let before = self.then.load(Ordering::Relaxed);
+        if before != UNHEARD && then.saturating_add(millis(SET_BACK)) < before {
+            // First: who sees the earlier time must know that it is one.
+            self.set_backs.fetch_add(1, Ordering::Release);
+        }
+        self.then.store(then, Ordering::Release);
     }
 
     /// The server was not heard for so long.
@@ -87,8 +100,12 @@ impl ServerClock {
 
 impl Clock for ServerClock {
     fn now(&self) -> Timestamp {
-        let then = self.then.load(Ordering::Relaxed);
+        let then = self.then.load(Ordering::Acquire);
         Timestamp::from_millis(then.saturating_add(millis(self.since.elapsed())))
+    }
+
+    fn set_backs(&self) -> u64 {
+        self.set_backs.load(Ordering::Acquire)
     }
 }
 
@@ -158,6 +175,17 @@ mod tests {
         assert_eq!(clock.now(), NOON.plus(Duration::from_millis(5)));
         clock.set(NOON, Instant::now());
         assert_eq!(clock.now(), NOON);
+        assert_eq!(clock.set_backs(), 0, "a correction");
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn it_counts_how_often_the_server_is_set_back() {
+        let clock = ServerClock::unset();
+        clock.set(NOON, Instant::now());
+        clock.set(NOON.plus(Duration::from_mins(2)), Instant::now());
+        assert_eq!(clock.set_backs(), 0);
+        clock.set(NOON, Instant::now());
+        assert_eq!(clock.set_backs(), 1);
     }
 
     #[tokio::test(start_paused = true)]

@@ -35,6 +35,7 @@ pub(crate) enum Mood {
     /// It does its work and never says so.
     ActsAndIsSilent,
     Unavailable,
+    Declined,
     TimedOut,
     Corrupt,
     Misconfigured,
@@ -78,6 +79,7 @@ impl Unruly {
                 }
                 Mood::Unavailable => Err(StoreError::unavailable(what)),
                 Mood::TimedOut => Err(StoreError::TimedOut { what, source: None }),
+                Mood::Declined => Err(StoreError::Declined { what, source: None }),
                 Mood::Corrupt => Err(StoreError::Corrupt { what }),
                 Mood::Misconfigured => Err(StoreError::Misconfigured { what }),
             }

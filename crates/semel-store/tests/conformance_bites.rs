@@ -52,7 +52,11 @@ bites! {
          races::crowd_on_a_released_key_gets_one_lease],
         histories: false;
     retention_from_the_settlement: TtlFromSettle,
-        [expiry::ttl_counts_from_creation], histories: true;
+        [expiry::ttl_counts_from_the_claim], histories: true;
+    retention_from_the_first_claim: TtlFromCreation,
+        [expiry::late_lease_starts_the_retention_anew,
+         expiry::repeated_claim_starts_the_retention_anew],
+        histories: true;
     mismatch_seen_only_after_completion: MismatchIgnoredInFlight,
         [mismatch::other_request_is_refused_while_leased], histories: true;
     replies_kept_as_text: RepliesAsText,
@@ -61,6 +65,8 @@ bites! {
         histories: false;
     repeated_claim_not_recognised: OwnerUnrecognised,
         [owner::repeated_claim_recognises_itself], histories: true;
+    claim_granted_after_its_owner_released: ReleasedOwnerGranted,
+        [owner::repeated_claim_after_release_is_granted_nothing], histories: true;
     expiry_left_to_the_sweeper: ExpiryIgnored,
         [expiry::settled_record_past_its_ttl_executes_again, expiry::expired_record_is_not_seen],
         histories: true;

@@ -88,7 +88,7 @@ impl Client {
         left: CancellationToken,
     ) -> impl Future<Output = Heard> + Send + 'static {
         let (world, number) = (self.world.clone(), self.number);
-        let Process { engine, gate } = process;
+        let (engine, gate) = (process.any_engine(&world), process.gate);
         gate.clone().keep(async move {
             let planned = &world.plan().keys[key];
             let mixes = world.has(Mistake::ScopesMixed);

@@ -1,4 +1,4 @@
-use std::sync::atomic::{AtomicI64, Ordering};
+use std::sync::atomic::{AtomicI64, AtomicU64, Ordering};
 use std::time::Duration;
 
 use semel_core::Timestamp;
@@ -13,13 +13,14 @@ const START: Timestamp = Timestamp::from_millis(1_000_000_000_000);
 pub(crate) struct ServerTime {
     since: Instant,
     offset_ms: AtomicI64,
+    set_backs: AtomicU64,
 }
 
 // === impl ServerTime ===
 
 impl ServerTime {
     pub(crate) fn start() -> Self {
-        Self { since: Instant::now(), offset_ms: AtomicI64::new(0) }
+        Self { since: Instant::now(), offset_ms: AtomicI64::new(0), set_backs: AtomicU64::new(0) }
     }
 
     /// How much simulated time has passed since the run began.
@@ -27,8 +28,10 @@ impl ServerTime {
         self.since.elapsed()
     }
 
-    pub(crate) fn jump(&self, by_ms: i64) {
+    /// Jumps. Nodes are told of a way back, unless that is forgotten by mistake.
+    pub(crate) fn jump(&self, by_ms: i64, is_told: bool) {
         self.offset_ms.fetch_add(by_ms, Ordering::Relaxed);
+        self.set_backs.fetch_add(u64::from(by_ms < 0 && is_told), Ordering::Relaxed);
     }
 }
 
@@ -37,5 +40,9 @@ impl Clock for ServerTime {
         let steady = START.plus(self.elapsed()).as_millis();
         let offset = self.offset_ms.load(Ordering::Relaxed);
         Timestamp::from_millis(steady.saturating_add_signed(offset))
+    }
+
+    fn set_backs(&self) -> u64 {
+        self.set_backs.load(Ordering::Relaxed)
     }
 }

@@ -86,7 +86,10 @@ impl Disk {
             if self.has(Mistake::MismatchReplayed) && matches!(record.state, State::Settled(_)) {
                 fingerprint = record.fingerprint;
             }
-            if self.has(Mistake::OwnerForgotten) && record.owner == owner {
+            let is_released = matches!(record.state, State::Released);
+            let is_forgotten = self.has(Mistake::OwnerForgotten)
+                || self.has(Mistake::GrantedAfterRelease) && is_released;
+            if is_forgotten && record.owner == owner {
                 owner = Owner::from_u128(owner.as_u128() ^ 1);
             }
         }
@@ -210,6 +213,7 @@ impl Disk {
         let looks = [
             Mistake::MismatchReplayed,
             Mistake::OwnerForgotten,
+            Mistake::GrantedAfterRelease,
             Mistake::FenceIgnored,
             Mistake::RenewalsLost,
         ];

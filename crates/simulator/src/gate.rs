@@ -8,6 +8,7 @@ use semel_engine::{Host, HostTask};
 use tokio_util::sync::CancellationToken;
 
 use crate::random::Random;
+use crate::wakes::{TaskWaker, Wakes};
 
 type Boxed<T> = Pin<Box<dyn Future<Output = T> + Send>>;
 
@@ -16,6 +17,7 @@ type Boxed<T> = Pin<Box<dyn Future<Output = T> + Send>>;
 #[derive(Default)]
 pub(crate) struct Gate {
     inner: Mutex<Inner>,
+    wakes: Arc<Wakes>,
     /// Set when the node's process ends.
     pub(crate) ended: CancellationToken,
 }
@@ -40,6 +42,7 @@ trait Endable: Send + Sync {
 struct Gated<T> {
     gate: Arc<Gate>,
     running: Arc<Running<T>>,
+    waker: Arc<TaskWaker>,
 }
 
 /// The host of a simulated engine.
@@ -51,6 +54,14 @@ pub(crate) struct NodeHost {
 // === impl Gate ===
 
 impl Gate {
+    /// For a process that begins.
+    pub(crate) fn open() -> Arc<Self> {
+        let gate = Arc::new(Self::default());
+        let (ended, wakes) = (gate.ended.clone(), gate.wakes.clone());
+        tokio::spawn(async move { ended.run_until_cancelled_owned(wakes.pass_on()).await });
+        gate
+    }
+
     /// The same future, for as long as the node runs.
     pub(crate) fn keep<T, F>(
         self: &Arc<Self>,
@@ -71,7 +82,7 @@ impl Gate {
             inner.running.retain(|running| running.strong_count() > 0);
         }
         inner.running.push(Arc::downgrade(&endable));
-        Gated { gate: self.clone(), running }
+        Gated { gate: self.clone(), running, waker: self.wakes.waker() }
     }
 
     pub(crate) fn pause(&self) {
@@ -135,7 +146,9 @@ impl<T> Future for Gated<T> {
         let Some(mut future) = self.running.lock().take() else {
             return Poll::Pending;
         };
-        let polled = future.as_mut().poll(context);
+        self.waker.follow(context.waker());
+        let waker = Waker::from(self.waker.clone());
+        let polled = future.as_mut().poll(&mut Context::from_waker(&waker));
         if polled.is_pending() && !self.gate.ended.is_cancelled() {
             *self.running.lock() = Some(future);
         }

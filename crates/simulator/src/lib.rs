@@ -20,7 +20,8 @@
 //!
 //! - `plan`: what a seed stands for: policies, clients, faults
 //! - `run`: one run from its beginning to its end ([`simulate`]); `campaign`: many ([`Campaign`])
-//! - `node`, `gate`: a node's process, which can be stopped and ended with all its tasks
+//! - `node`, `gate`: a node's process, which can be stopped and ended with all its tasks; `wakes`: in which
+//!   order those go on
 //! - `network`, `server`, `disk`: the store as a node sees it, as it is, and what it keeps
 //! - `client`, `work`: who asks, and what is executed
 //! - `trouble`: what goes wrong on a larger scale
@@ -46,6 +47,7 @@ mod statistics;
 mod trace;
 mod trouble;
 mod violation;
+mod wakes;
 mod work;
 mod world;
 

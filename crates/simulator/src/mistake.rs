@@ -36,13 +36,21 @@ pub enum Mistake {
     ScopesMixed,
     /// A node's tasks are still counted after it ended.
     TasksLeftBehind,
+    /// A node has two engines, and neither knows what the other executes.
+    RegistryDivided,
+    /// The store grants the next lease to the owner that has handed back the last.
+    GrantedAfterRelease,
+    /// A node that looks for a lease which it was granted unheard does not see it.
+    DoubtForgotten,
+    /// A node does not see that the store's clock was set back, and trusts copies that had expired.
+    ClockBackUnseen,
 }
 
 // === impl Mistake ===
 
 impl Mistake {
     /// All of them.
-    pub const ALL: [Self; 15] = [
+    pub const ALL: [Self; 19] = [
         Self::FenceIgnored,
         Self::FenceStandsStill,
         Self::SettledLostAtRestart,
@@ -58,6 +66,10 @@ impl Mistake {
         Self::WorkEndsWithClient,
         Self::ScopesMixed,
         Self::TasksLeftBehind,
+        Self::RegistryDivided,
+        Self::GrantedAfterRelease,
+        Self::DoubtForgotten,
+        Self::ClockBackUnseen,
     ];
 
     /// The rule that it breaks.
@@ -71,12 +83,14 @@ impl Mistake {
             Self::RenewalsLost => Rule::Invariant(Invariant::OneLease),
             Self::HoldIgnored => Rule::NotAgain,
             Self::OwnerForgotten | Self::ExpiresEarly => Rule::Decided,
-            Self::ReplyAltered => Rule::Invariant(Invariant::SameAnswer),
+            Self::ReplyAltered | Self::ClockBackUnseen => Rule::Invariant(Invariant::SameAnswer),
             Self::SettledTooEarly => Rule::Invariant(Invariant::SettleFirst),
             Self::WorkBeforeClaim => Rule::Invariant(Invariant::ClaimFirst),
             Self::WorkEndsWithClient => Rule::Invariant(Invariant::Detached),
             Self::ScopesMixed => Rule::Invariant(Invariant::Scoped),
             Self::TasksLeftBehind => Rule::Invariant(Invariant::Bounded),
+            Self::RegistryDivided => Rule::SelfTakeover,
+            Self::GrantedAfterRelease | Self::DoubtForgotten => Rule::NoOrphans,
         }
     }
 }

@@ -116,7 +116,7 @@ impl RemoteStore {
             if let Some(again) = fate.again {
                 sleep(again).await;
                 if line.lets_requests_pass() && !server.is_away() {
-                    let _ = apply(&server);
+                    let _ = server.once_more(|| apply(&server));
                 }
             }
         });
@@ -234,7 +234,10 @@ impl Store for RemoteStore {
     }
 
     fn inspect(&self, id: RecordId) -> StoreFuture<'_, Option<Record>> {
-        self.call("inspect", move |server| server.inspect(id))
+        let is_blind = self.world.has(Mistake::DoubtForgotten);
+        self.call("inspect", move |server| {
+            server.inspect(id).map(|record| record.filter(|_| !is_blind))
+        })
     }
 
     fn sweep(&self, _limit: usize) -> StoreFuture<'_, Swept> {

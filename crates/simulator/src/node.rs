@@ -26,6 +26,8 @@ pub(crate) struct Node {
 #[derive(Clone)]
 pub(crate) struct Process {
     pub(crate) engine: Engine<Arc<dyn Store>>,
+    /// By mistake, another one that knows nothing of the first.
+    twin: Option<Engine<Arc<dyn Store>>>,
     pub(crate) gate: Arc<Gate>,
 }
 
@@ -69,16 +71,20 @@ impl Node {
         } else {
             Arc::new(remote)
         };
-        let gate = Arc::new(Gate::default());
-        let host = NodeHost::new(gate.clone(), world.draw(crate::random::Random::fork));
-        Process { engine: Engine::with_host(store, world.plan().limits, host), gate }
+        let gate = Gate::open();
+        let engine = || {
+            let host = NodeHost::new(gate.clone(), world.draw(crate::random::Random::fork));
+            Engine::with_host(store.clone(), world.plan().limits, host)
+        };
+        let twin = world.has(Mistake::RegistryDivided).then(engine);
+        Process { engine: engine(), twin, gate: gate.clone() }
     }
 
     /// The process ends, wherever it stands; if one is named, only that one.
     pub(crate) fn end_process(&self, named: Option<&Arc<Gate>>) {
         let is_named =
             |process: &mut Process| named.is_none_or(|gate| Arc::ptr_eq(gate, &process.gate));
-        let Some(Process { engine, gate }) = self.lock().take_if(is_named) else {
+        let Some(Process { engine, gate, .. }) = self.lock().take_if(is_named) else {
             return;
         };
         self.world.note(Who::Node(self.number), format_args!("ends"));
@@ -103,6 +109,16 @@ impl Node {
 
     fn lock(&self) -> MutexGuard<'_, Option<Process>> {
         self.process.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+// === impl Process ===
+
+impl Process {
+    /// The engine that an attempt is made on.
+    pub(crate) fn any_engine(&self, world: &World) -> Engine<Arc<dyn Store>> {
+        let twin = self.twin.as_ref().filter(|_| world.draw(|random| random.chance(500)));
+        twin.unwrap_or(&self.engine).clone()
     }
 }
 

@@ -69,6 +69,20 @@ impl Server {
         self.state().hangs
     }
 
+    /// Does something as the second copy of a verb.
+    pub(crate) fn once_more<T>(&self, work: impl FnOnce() -> T) -> T {
+        let tell = |is_doubled| {
+            self.world.tell(|oracle, _| {
+                oracle.doubled(is_doubled);
+                Ok(())
+            })
+        };
+        tell(true);
+        let done = work();
+        tell(false);
+        done
+    }
+
     /// Which start of the server this is.
     pub(crate) fn start(&self) -> u64 {
         self.state().start

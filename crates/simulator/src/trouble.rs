@@ -5,12 +5,12 @@ use std::time::Duration;
 
 use tokio::time::sleep;
 
-use crate::Fault;
 use crate::node::Node;
 use crate::plan::{Trouble, TroubleKind};
 use crate::server::Server;
 use crate::trace::Who;
 use crate::world::World;
+use crate::{Fault, Mistake};
 
 /// Makes the trouble, and mends it.
 pub(crate) async fn make(
@@ -76,7 +76,7 @@ async fn pause(world: &World, node: &Node, lasts: Duration) {
 fn set_clock(world: &World, by_ms: i64) {
     let fault = if by_ms < 0 { Fault::ClockBack } else { Fault::ClockForward };
     world.fault(fault, None, Duration::ZERO);
-    world.clock().jump(by_ms);
+    world.clock().jump(by_ms, !world.has(Mistake::ClockBackUnseen));
     if by_ms < 0 {
         world.tell(|oracle, _| {
             oracle.clock_went_back();

@@ -12,6 +12,10 @@ pub enum Rule {
     Decided,
     /// What may have taken effect is not executed again, unless the policy says so.
     NotAgain,
+    /// A process executes nothing that it is executing itself, or has executed and not settled yet.
+    SelfTakeover,
+    /// No lease is left with an attempt that is over.
+    NoOrphans,
     /// A lease that is lost, an error and an answer that breaks a promise: each follows from a fault.
     Explained,
     /// When the faults end, everything comes to an end.
@@ -40,6 +44,8 @@ impl Rule {
             Self::Invariant(invariant) => invariant.id(),
             Self::Decided => "decided",
             Self::NotAgain => "not-again",
+            Self::SelfTakeover => "self-takeover",
+            Self::NoOrphans => "no-orphans",
             Self::Explained => "explained",
             Self::Live => "live",
         }

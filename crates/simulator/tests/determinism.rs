@@ -4,7 +4,8 @@ use std::process::Command;
 
 use semel_simulator::{Options, simulate};
 
-const SEEDS: std::ops::Range<u64> = 100..120;
+/// In the latter many duplicates of one process are woken at once.
+const SEEDS: [std::ops::Range<u64>; 2] = [100..120, 2_380..2_385];
 
 fn trace(seed: u64) -> String {
     let options = Options { is_traced: true, ..Options::default() };
@@ -13,7 +14,7 @@ fn trace(seed: u64) -> String {
 
 #[test]
 fn twenty_seeds_run_twice_give_equal_traces() {
-    for seed in SEEDS {
+    for seed in SEEDS.into_iter().flatten() {
         let first = trace(seed);
         assert!(first.lines().count() > 20, "seed {seed} does nothing:\n{first}");
         assert!(first == trace(seed), "seed {seed} took two courses");
@@ -28,7 +29,7 @@ fn two_processes_give_equal_traces() {
         let output = command.args(["--seed", &seed.to_string(), "--trace"]).output();
         String::from_utf8(output.expect("the simulator runs").stdout).expect("text")
     };
-    for seed in SEEDS {
+    for seed in SEEDS.into_iter().flatten() {
         assert!(elsewhere(seed) == elsewhere(seed), "seed {seed} took two courses");
         assert!(elsewhere(seed) == trace(seed), "seed {seed} took another course here");
     }
@@ -36,7 +37,7 @@ fn two_processes_give_equal_traces() {
 
 #[test]
 fn writing_the_trace_changes_nothing() {
-    for seed in SEEDS {
+    for seed in SEEDS.into_iter().flatten() {
         let silent = simulate(seed, Options::default());
         let traced = simulate(seed, Options { is_traced: true, ..Options::default() });
         assert_eq!(silent.statistics, traced.statistics, "seed {seed}");

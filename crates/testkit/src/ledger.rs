@@ -72,7 +72,9 @@ impl Name {
     /// The one outcome it is ever settled with.
     pub fn settlement(self) -> Settlement {
         let text = format!("{} {} ", self.run, self.number);
-        let len = 1 + (self.number as usize * 37) % 700;
+        // Most are small. Some are large, so that the engine has tables to write and logs to rotate.
+        let base = if self.number % 10 == 5 { 96 << 10 } else { 1 };
+        let len = base + (self.number as usize * 37) % 700;
         let bytes: Vec<u8> = text.bytes().cycle().take(len).collect();
         Settlement::Completed(Reply::new(bytes))
     }

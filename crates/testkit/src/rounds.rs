@@ -10,6 +10,7 @@ use semel_embedded::{Durability, Options};
 use crate::image::Mount;
 use crate::ledger::Ledger;
 use crate::victim::Victim;
+use crate::work::{MEMTABLE_BYTES, Work};
 
 /// What many crashes came to.
 #[derive(Debug, Default)]
@@ -20,6 +21,22 @@ pub struct Tally {
     pub acknowledged: usize,
     /// How many of them were lost or wrong.
     pub lost: usize,
+    /// How many tables the engine wrote.
+    pub tables: usize,
+    /// How many tables it was seen to have merged into others.
+    pub merged: usize,
+    /// How many times it rotated its log.
+    pub rotations: usize,
+}
+
+// === impl Tally ===
+
+impl Tally {
+    fn count(&mut self, work: &Work) {
+        self.tables += work.tables();
+        self.merged += work.merged();
+        self.rotations += work.rotations();
+    }
 }
 
 /// Kills a writer on the same store `rounds` times, at random moments from before it has opened the
@@ -36,30 +53,34 @@ pub async fn kill(
     const REMEMBERED: usize = 8;
     let mut tally = Tally::default();
     let mut ledgers: Vec<Ledger> = Vec::new();
+    let mut work = Work::default();
     for round in 0..rounds {
         let mut ledger = Ledger::default();
         let mut victim = Victim::start(program, store, durability, round)?;
         // Every fourth dies while it opens the store; the others after some acknowledgements.
         if round % 4 != 3 {
-            let lines = rand::rng().random_range(1..2_000);
+            let lines = rand::rng().random_range(400..2_400);
             victim.wait_for(lines, &mut ledger)?;
         }
         let moment = Duration::from_micros(rand::rng().random_range(0..30_000));
         tokio::time::sleep(moment).await;
         victim.kill(&mut ledger)?;
+        work.look(store);
         tally.crashes += 1;
         tally.acknowledged += ledger.len();
         ledgers.push(ledger);
         if ledgers.len() > REMEMBERED {
             ledgers.remove(0);
         }
-        let opened = Options::new(store).durability(durability).sweep_every(None).open();
+        let opened = options(store, durability).open();
         let opened = opened.with_context(|| format!("opening after kill {round}"))?;
         for ledger in &ledgers {
             ledger.verify(&opened).await.with_context(|| format!("after kill {round}"))?;
         }
+        work.look(store);
         progress(round);
     }
+    tally.count(&work);
     Ok(tally)
 }
 
@@ -78,15 +99,19 @@ pub async fn cut_power(
     for first in (0..images).step_by(IMAGES_PER_DEVICE as usize) {
         let device = Mount::ext4(&scratch.join(format!("device-{first}")), 512 << 20)?;
         let mut ledger = Ledger::default();
-        let mut victim = Victim::start(program, &device.path().join("store"), durability, first)?;
+        let mut work = Work::default();
+        let store = device.path().join("store");
+        let mut victim = Victim::start(program, &store, durability, first)?;
         for image in first..images.min(first + IMAGES_PER_DEVICE) {
-            let lines = rand::rng().random_range(50..1_500);
+            // Ten of these fill more than one log.
+            let lines = rand::rng().random_range(400..3_200);
             victim.wait_for(lines, &mut ledger)?;
             victim.stop()?;
             // What was said before the stop was acknowledged before the cut.
             victim.take_down(&mut ledger)?;
             let copy = scratch.join(format!("image-{image}"));
             device.cut(&copy)?;
+            work.look(&store);
             tally.crashes += 1;
             tally.acknowledged += ledger.len();
             tally.lost += lost(&copy, durability, &ledger).await?;
@@ -95,17 +120,21 @@ pub async fn cut_power(
             progress(image);
         }
         ensure!(!ledger.is_empty(), "the writer wrote nothing");
+        tally.count(&work);
     }
     Ok(tally)
 }
 
 async fn lost(image: &Path, durability: Durability, ledger: &Ledger) -> anyhow::Result<usize> {
     let device = Mount::image(image)?;
-    match Options::new(device.path().join("store")).durability(durability).sweep_every(None).open()
-    {
+    match options(&device.path().join("store"), durability).open() {
         Ok(store) => ledger.lost(&store).await,
         // Without syncs, a cut may leave anything; it is no news that all is lost then.
         Err(_) if durability == Durability::Process => Ok(ledger.len()),
         Err(error) => Err(error).context("opening after a power cut"),
     }
+}
+
+fn options(store: &Path, durability: Durability) -> Options {
+    Options::new(store).durability(durability).sweep_every(None).memtable_bytes(MEMTABLE_BYTES)
 }

@@ -11,6 +11,7 @@ use semel_embedded::{Durability, EmbeddedStore, Options};
 use semel_store::{Released, Renewed, Settled, Store as _};
 
 use crate::ledger::{Acknowledged, Name};
+use crate::work::MEMTABLE_BYTES;
 
 const TASKS: usize = 24;
 
@@ -18,7 +19,7 @@ const TASKS: usize = 24;
 pub fn run(path: &Path, durability: Durability, run: u32, limit: u32) -> anyhow::Result<()> {
     let runtime =
         tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_all().build()?;
-    let store = Options::new(path).durability(durability).open()?;
+    let store = Options::new(path).durability(durability).memtable_bytes(MEMTABLE_BYTES).open()?;
     let next = Arc::new(AtomicU32::new(0));
     runtime.block_on(async {
         let tasks: Vec<_> = (0..TASKS)

@@ -8,6 +8,13 @@ use semel_testkit::rounds::{self, Tally};
 
 const PROGRAM: &str = env!("CARGO_BIN_EXE_semel-crash");
 
+/// A crash test that never leaves the log says nothing about tables, merging and rotation.
+fn assert_beyond_the_log(tally: &Tally) {
+    assert!(tally.tables >= 20, "the engine must write tables: {tally:?}");
+    assert!(tally.merged >= 8, "the engine must merge tables: {tally:?}");
+    assert!(tally.rotations >= 1, "the engine must rotate its log: {tally:?}");
+}
+
 async fn kill(durability: Durability, rounds: u32) {
     let scratch = tempfile::tempdir().expect("a directory");
     let store = scratch.path().join("store");
@@ -16,6 +23,7 @@ async fn kill(durability: Durability, rounds: u32) {
         .unwrap_or_else(|error| panic!("{error:#}"));
     println!("{tally:?}");
     assert!(tally.acknowledged > 1_000, "the kills must fall into real work: {tally:?}");
+    assert_beyond_the_log(&tally);
 }
 
 #[tokio::test]
@@ -45,6 +53,7 @@ async fn cut_power(durability: Durability, images: u32) -> Option<Tally> {
 async fn a_power_cut_loses_nothing_with_power_durability() {
     if let Some(tally) = cut_power(Durability::Power, 20).await {
         assert_eq!((tally.crashes, tally.lost), (20, 0), "{tally:?}");
+        assert_beyond_the_log(&tally);
     }
 }
 

@@ -4,10 +4,11 @@ use std::fs;
 use std::os::unix::process::CommandExt as _;
 use std::path::Path;
 use std::process::Command;
+use std::time::Duration;
 
-use semel_core::{Claim, Policy, Reply, Settlement, State};
+use semel_core::{Claim, Lease, Policy, Reply, Settlement, State, Timestamp};
 use semel_embedded::{EmbeddedStore, OpenError, Options};
-use semel_store::{Settled, Store as _, StoreError};
+use semel_store::{Clock as _, Renewed, Settled, SteadyClock, Store as _, StoreError};
 use semel_testkit::image::{Mount, can_mount};
 use semel_testkit::ledger::Name;
 
@@ -93,6 +94,60 @@ async fn a_full_ext4_is_an_error_while_it_lasts() {
     let scratch = tempfile::tempdir().expect("a directory");
     let device = Mount::ext4(&scratch.path().join("device"), 80 << 20).expect("a small disk");
     fills_and_recovers(&device).await;
+}
+
+/// Settles records while the holder of `lease` renews it, until the disk is full; until when the
+/// lease was acknowledged to last.
+async fn fill_while_renewing(store: &EmbeddedStore, lease: &Lease, policy: &Policy) -> Timestamp {
+    let mut last = lease.until();
+    for number in 1..100_000 {
+        match store.renew(lease, policy.lease()).await {
+            Ok(Renewed::Until { until, .. }) => last = until,
+            Ok(refused) => panic!("{refused:?}"),
+            Err(_) => return last,
+        }
+        if settle(store, Name { run: 1, number }).await.is_err() {
+            return last;
+        }
+    }
+    panic!("the disk never filled up");
+}
+
+/// The process that executed never executes again because of its own disk: a full disk that lasts
+/// longer than the lease does not end it.
+#[tokio::test]
+async fn a_full_disk_longer_than_the_lease_ends_no_lease() {
+    if let Err(why) = can_mount() {
+        println!("NOT RUN: a full disk longer than the lease: {why}");
+        return;
+    }
+    let device = Mount::memory(64 << 20).expect("a small disk");
+    let filler = device.path().join("filler");
+    fs::write(&filler, vec![1; 44 << 20]).expect("a filler");
+    let store = Options::new(device.path().join("store")).open().expect("a store");
+    let policy = Policy::builder().lease(Duration::from_secs(1)).build().expect("a policy");
+    settle(&store, Name { run: 0, number: 0 }).await.expect("room for one");
+    let name = Name { run: 0, number: 1 };
+    let claim = store.claim(&name.attempt(), &policy).await.expect("a lease");
+    let Claim::Execute(lease) = claim else { panic!("{claim:?}") };
+    let until = fill_while_renewing(&store, &lease, &policy).await;
+    let clock = SteadyClock::start();
+    while clock.now() <= until {
+        assert!(store.settle(&lease, large(name)).await.is_err(), "the disk is full");
+        tokio::time::sleep(Duration::from_millis(20)).await;
+    }
+    let known = store.claim(&Name { run: 0, number: 0 }.attempt(), &policy).await;
+    assert!(matches!(known, Ok(Claim::Replay { .. })), "replays need no space: {known:?}");
+    fs::remove_file(&filler).expect("space");
+    // Before and after the store was opened anew.
+    let retry = store.claim(&name.attempt(), &policy).await;
+    assert!(matches!(retry, Ok(Claim::InFlight { .. })), "{retry:?}");
+    assert!(store.health().await.is_ok());
+    let retry = store.claim(&name.attempt(), &policy).await;
+    assert!(matches!(retry, Ok(Claim::InFlight { .. })), "{retry:?}");
+    assert_eq!(store.settle(&lease, large(name)).await.expect("space"), Settled::Recorded);
+    let replay = store.claim(&name.attempt(), &policy).await;
+    assert!(matches!(replay, Ok(Claim::Replay { .. })), "{replay:?}");
 }
 
 #[test]

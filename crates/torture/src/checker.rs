@@ -6,10 +6,12 @@
 mod answers;
 mod exits;
 mod faults;
+mod full;
 mod judge;
 mod record;
 mod report;
 mod rule;
+mod takeover;
 mod trials;
 
 use std::collections::HashMap;
@@ -98,6 +100,10 @@ enum Excuse {
     StoreLoss,
     /// The same, or one before which it may not have found its store yet.
     StoreAway,
+    /// The same, or one that leaves a store no room for anything new.
+    StoreAwayOrFull,
+    /// One that may have kept the gateway from hearing, when it was asked at this moment, that it had settled.
+    Unheard(u64),
 }
 
 /// A request that was sent.

@@ -66,6 +66,9 @@ struct Run {
     /// Of a hundred keys, how many take longer than the lease
     #[arg(long)]
     slow_percent: Option<u64>,
+    /// Of a hundred executions, how many say that nothing happened
+    #[arg(long)]
+    refused_percent: Option<u64>,
     /// Keep the history in this file
     #[arg(long)]
     history: Option<PathBuf>,
@@ -196,6 +199,7 @@ impl Run {
         let mut plan = Plan::new(self.store, self.seed, self.seconds, program.to_owned());
         plan.clients = self.clients;
         plan.slow_percent = self.slow_percent.unwrap_or(plan.slow_percent);
+        plan.refused_percent = self.refused_percent.unwrap_or(plan.refused_percent);
         plan.history.clone_from(&self.history);
         plan.environment = self.gateways.environment()?;
         if !self.faults.is_empty() {

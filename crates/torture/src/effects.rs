@@ -24,6 +24,7 @@ use crate::history::History;
 
 pub(crate) use compared::compare;
 pub(crate) use log::{EffectFile, EffectLog};
+pub(crate) use plan::Shares;
 use served::Served;
 
 /// The upstream of all gateways. Ends when dropped; executions that run go on.
@@ -36,16 +37,15 @@ pub(crate) struct Effects {
 // === impl Effects ===
 
 impl Effects {
-    /// Of a hundred keys, `slow_percent` take longer than the lease.
     pub(crate) async fn start(
         seed: u64,
-        slow_percent: u64,
+        shares: Shares,
         history: History,
         log: EffectLog,
     ) -> anyhow::Result<Self> {
         let listener = TcpListener::bind("127.0.0.1:0").await.context("the upstream's port")?;
         let address = listener.local_addr()?;
-        let served = Arc::new(Served::new(seed, slow_percent, history, log));
+        let served = Arc::new(Served::new(seed, shares, history, log));
         let accepting = tokio::spawn(accept(listener, served));
         Ok(Self { address, accepting })
     }

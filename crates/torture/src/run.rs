@@ -13,7 +13,7 @@ use tokio::runtime::{Builder, Runtime};
 use crate::checker::{Report, check};
 use crate::clients::{Crew, DOUBT, Target, World, read_all};
 use crate::dice::Dice;
-use crate::effects::{EffectFile, EffectLog, Effects, compare};
+use crate::effects::{EffectFile, EffectLog, Effects, Shares, compare};
 use crate::fleet::{Fleet, LEASE, Setup};
 use crate::history::{Event, Head, History, HistoryFile};
 use crate::nemesis::{Kind, Nemesis, Schedule, Terms};
@@ -33,6 +33,8 @@ const LOOK_AT_GATEWAYS_EVERY: Duration = Duration::from_millis(400);
 const CACHE_BYTES: u64 = 2 << 20;
 /// Of a hundred keys.
 const SLOW_PERCENT: u64 = 5;
+/// Of a hundred executions.
+const REFUSED_PERCENT: u64 = 5;
 
 /// What to run.
 #[derive(Clone, Debug)]
@@ -47,6 +49,8 @@ pub struct Plan {
     pub clients: usize,
     /// Of a hundred keys, how many take longer than the lease.
     pub slow_percent: u64,
+    /// Of a hundred executions that are not slow, how many say that nothing happened.
+    pub refused_percent: u64,
     /// Only these faults, if any are named.
     pub kinds: Option<Vec<Kind>>,
     /// Where the history goes; else it is removed unless something is wrong.
@@ -133,7 +137,8 @@ fn happen(
     *missing = stores.missing().map(|(kind, why)| (kind, why.to_owned()));
     kinds.retain(|known| missing.as_ref().is_none_or(|(kind, _)| known != kind));
     history.note(Event::Head(plan.head(&kinds, &stores)));
-    let upstream = Effects::start(plan.seed, plan.slow_percent, history.clone(), log);
+    let shares = Shares { slow_percent: plan.slow_percent, refused_percent: plan.refused_percent };
+    let upstream = Effects::start(plan.seed, shares, history.clone(), log);
     let effects = runtime.block_on(upstream)?;
     let setups: Vec<Setup> =
         (0..gateways).map(|number| plan.setup(number, &effects, &stores)).collect();
@@ -290,6 +295,7 @@ impl Plan {
             seconds,
             clients: 64,
             slow_percent: SLOW_PERCENT,
+            refused_percent: REFUSED_PERCENT,
             kinds: None,
             history: None,
             semel,
@@ -368,6 +374,9 @@ impl Plan {
         );
         if self.slow_percent != SLOW_PERCENT {
             let _ = write!(command, " --slow-percent {}", self.slow_percent);
+        }
+        if self.refused_percent != REFUSED_PERCENT {
+            let _ = write!(command, " --refused-percent {}", self.refused_percent);
         }
         if let Some(kinds) = &self.kinds {
             let names: Vec<&str> = kinds.iter().map(|kind| kind.as_str()).collect();

@@ -115,20 +115,36 @@ impl StoreKind {
     pub(crate) const fn kinds(self) -> &'static [Kind] {
         match self {
             Self::Embedded => &[Kind::DiskFull],
-            Self::Redis | Self::Postgres => &[
+            Self::Redis => &[
                 Kind::StoreKill,
                 Kind::StorePause,
                 Kind::StoreRestart,
+                Kind::StoreOutage,
+                Kind::StoreFull,
                 Kind::ClockForward,
                 Kind::ClockBack,
             ],
-            Self::RedisCluster => {
-                &[Kind::StoreFailover, Kind::StorePause, Kind::StoreHandover, Kind::StoreRestart]
-            }
+            Self::Postgres => &[
+                Kind::StoreKill,
+                Kind::StorePause,
+                Kind::StoreRestart,
+                Kind::StoreOutage,
+                Kind::ClockForward,
+                Kind::ClockBack,
+            ],
+            Self::RedisCluster => &[
+                Kind::StoreFailover,
+                Kind::StorePause,
+                Kind::StoreHandover,
+                Kind::StoreRestart,
+                Kind::StoreOutage,
+                Kind::StoreFull,
+            ],
             Self::Tiered => &[
                 Kind::StoreKill,
                 Kind::StorePause,
                 Kind::StoreRestart,
+                Kind::StoreOutage,
                 Kind::NearKill,
                 Kind::NearPause,
                 Kind::ClockForward,

@@ -41,6 +41,43 @@ fn the_sample_is_fine_and_what_is_in_effect_is_printed() {
     assert!(out.contains("\nroute POST /v1/charges\n"), "{out}");
 }
 
+/// A reader of `on_unknown = "release"` or of a short lease need not know what follows from it.
+#[test]
+fn routes_that_may_execute_again_are_marked() {
+    let directory = tempfile::tempdir().expect("a directory");
+    let file = "\
+upstream = \"http://127.0.0.1:3000\"
+[[route]]
+match = \"POST /charges\"
+preset = \"payments\"
+[[route]]
+match = \"POST /mails\"
+preset = \"notifications\"
+lease = \"500ms\"
+[[route]]
+match = \"POST /watched\"
+mode = \"shadow\"
+lease = \"500ms\"
+";
+    fs::write(directory.path().join("semel.toml"), file).expect("a file");
+    let output = semel(directory.path(), &["check"]).output().expect("the program runs");
+    let out = text(&output.stdout);
+    assert_eq!(output.status.code(), Some(0), "{}", text(&output.stderr));
+    let note =
+        "note: an unknown outcome is released here, so a retry may execute the work a second time";
+    let marked = |route: &str, note: &str| {
+        let (_, rest) = out.split_once(&format!("\nroute {route}")).expect(route);
+        let route = rest.split_once("\nroute ").map_or(rest, |(route, _)| route);
+        route.contains(note)
+    };
+    assert!(marked("* (all", note) && marked("POST /mails", note), "{out}");
+    assert!(!marked("POST /charges", note) && !marked("POST /watched", note), "{out}");
+    let short = "note: a verb of the store may take 2s, and the lease is shorter";
+    let routes = ["* (all", "POST /mails", "POST /charges", "POST /watched"];
+    assert_eq!(routes.map(|route| marked(route, short)), [false, true, false, false], "{out}");
+    assert!(out.contains("unknown_statuses      [\"500\", \"502\", \"504\"]"), "{out}");
+}
+
 #[test]
 fn the_file_of_the_directory_is_read_unless_another_is_named() {
     let directory = tempfile::tempdir().expect("a directory");

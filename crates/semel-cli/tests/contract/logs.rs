@@ -1,6 +1,6 @@
 //! Logs: one line for each protected request, and no secrets. Trap 24.
 
-use crate::support::{Call, Gateway, Reply, Setup, Upstream};
+use crate::support::{Call, Gateway, Reply, Setup, Upstream, eventually};
 
 const KEY: &str = "canary-key-pelican";
 const CREDENTIAL: &str = "Bearer canary-credential-ostrich";
@@ -111,4 +111,52 @@ fn the_level_can_be_chosen() {
     Call::charge("k").send(&gateway);
     let log = terminated(gateway);
     assert!(!log.contains("attempt") && !log.contains("INFO"), "{log}");
+}
+
+/// The value of a field in a line of text.
+fn field<'a>(line: &'a str, name: &str) -> &'a str {
+    let (_, rest) = line.split_once(&format!("{name}=\"")).unwrap_or_else(|| panic!("{line}"));
+    rest.split_once('"').unwrap_or_else(|| panic!("{line}")).0
+}
+
+/// A gateway that is killed leaves a trace of what was in progress: the record of a held key is in its log, with
+/// the fence that the upstream was given.
+#[test]
+fn a_killed_gateway_leaves_a_trace_of_what_it_executed() {
+    let (gate, upstream) = Upstream::first_gated();
+    let policy = "lease = \"400ms\"\non_abandoned = \"hold\"";
+    let gateway = Setup::before(&upstream).route("POST /v1/charges", policy).start();
+    let first = Call::charge("k").begin(&gateway);
+    gate.wait_for(1);
+    // A line is written a few milliseconds after it was made.
+    let log = eventually("the start is logged", || {
+        Some(gateway.log()).filter(|log| log.contains("execution started"))
+    });
+    let gateway = gateway.kill().start();
+    assert!(first.try_answer().is_err());
+    eventually("the lease of the dead ends", || {
+        let answer = Call::charge("k").send(&gateway);
+        (answer.code().as_deref() == Some("outcome_unknown")).then_some(())
+    });
+    let later = terminated(gateway);
+    let held = later.lines().find(|line| line.contains("decision=\"unknown\"")).expect("a line");
+    let started = log.lines().find(|line| line.contains("execution started")).expect("a line");
+    assert!(started.contains("INFO") && started.contains("fence=1"), "{started}");
+    assert_eq!(field(started, "record"), field(held, "record"));
+    assert_eq!(field(started, "route"), "POST /v1/charges");
+    assert!(!log.contains("execution ended") && !log.contains("attempt"), "{log}");
+    gate.open();
+}
+
+/// Where a crash is simply executed again, the start is for those who debug.
+#[test]
+fn a_start_that_needs_no_operator_is_for_debugging() {
+    let upstream = Upstream::start();
+    let log_at = |level: &str| {
+        let gateway = Setup::before(&upstream).top(&format!("log = \"{level}\"")).start();
+        Call::charge("k").send(&gateway);
+        terminated(gateway)
+    };
+    assert!(!log_at("info").contains("execution started"));
+    assert!(log_at("debug").contains("execution started"));
 }

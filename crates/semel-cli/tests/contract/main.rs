@@ -24,6 +24,7 @@ mod logs;
 mod methods;
 mod mismatches;
 mod outcomes;
+mod own_work;
 mod paths;
 #[cfg(feature = "postgres")]
 mod postgres;

@@ -1,6 +1,6 @@
-//! What a status says about the outcome: kept and replayed, or released.
+//! What a status says about the outcome: kept and replayed, released, or unknown.
 
-use crate::support::{Call, Reply, Setup, Upstream};
+use crate::support::{Answer, Call, Gateway, Reply, Setup, Upstream};
 
 const KEPT: [u16; 10] = [200, 201, 202, 204, 302, 400, 402, 404, 409, 422];
 const RELEASED: [u16; 3] = [408, 425, 429];
@@ -83,4 +83,61 @@ fn a_released_reply_is_passed_on_whole() {
     assert_eq!((answer.status, answer.text()), (429, "slow down".to_owned()));
     assert_eq!(answer.header("retry-after"), Some("7"));
     assert_eq!(answer.header("x-idempotency-stored"), None);
+}
+
+fn attempt(gateway: &Gateway, status: u16) -> Answer {
+    Call::charge(&format!("status-{status}")).from("Bearer alice").send(gateway)
+}
+
+/// Preset `payments`: 500, 502 and 504 are Unknown. The client of the execution gets the upstream's own
+/// answer, a retry is held.
+#[test]
+fn payments_hold_what_a_server_error_leaves_open() {
+    let upstream = replying_by_key();
+    let gateway = Setup::before(&upstream).policy("preset = \"payments\"").start();
+    for status in [500, 502, 504] {
+        let first = attempt(&gateway, status);
+        assert_eq!((first.status, first.text()), (status, "execution 1".into()));
+        assert_eq!(first.header("x-idempotency-expires"), None);
+        for _ in 0..2 {
+            attempt(&gateway, status).assert_problem(409, "outcome_unknown", true);
+        }
+        assert_eq!(upstream.executions(&format!("status-{status}")), 1);
+    }
+    for status in [408, 425, 429, 501, 503] {
+        assert_eq!(
+            (attempt(&gateway, status).status, attempt(&gateway, status).status),
+            (status, status)
+        );
+        assert_eq!(upstream.executions(&format!("status-{status}")), 2);
+    }
+    let metrics = gateway.metrics();
+    assert_eq!(metrics.find("semel_unknown_released_total", &[]), Some(0.0));
+}
+
+/// `unknown_statuses` under `on_unknown = "release"`: a retry executes again, which is counted and logged as a
+/// warning with the record.
+#[test]
+fn an_unknown_outcome_is_released_with_a_warning() {
+    let upstream = replying_by_key();
+    let policy = "unknown_statuses = [\"502\"]";
+    let gateway = Setup::before(&upstream).top("log = \"warn\"").policy(policy).start();
+    for (status, executions) in [(502, 2), (503, 2)] {
+        assert_eq!(
+            (attempt(&gateway, status).status, attempt(&gateway, status).status),
+            (status, status)
+        );
+        assert_eq!(upstream.executions(&format!("status-{status}")), executions);
+    }
+    let metrics = gateway.metrics();
+    assert_eq!(metrics.find("semel_unknown_released_total", &[("route", "*")]), Some(2.0));
+    let (_, log) = gateway.terminate();
+    let told: Vec<_> = log.lines().filter(|line| line.contains("the outcome is unknown")).collect();
+    assert_eq!(told.len(), 2, "{log}");
+    for (line, fence) in told.iter().zip(["fence=1", "fence=2"]) {
+        assert!(
+            line.contains("WARN") && line.contains("record=\"") && line.contains(fence),
+            "{line}"
+        );
+    }
 }

@@ -36,7 +36,8 @@ impl Gated {
     }
 }
 
-fn random(length: usize) -> Vec<u8> {
+/// Bytes that do not compress.
+pub(crate) fn random(length: usize) -> Vec<u8> {
     (0..length).map(|_| rand::random()).collect()
 }
 

@@ -52,6 +52,8 @@ enum Expect {
     /// The record is settled as abandoned, and replayed as such.
     CallAbandoned,
     InFlight,
+    /// A late copy of a claim whose owner has released.
+    Over,
     Mismatch,
     Unknown,
 }
@@ -105,7 +107,8 @@ const TABLE: &[Row] = &[
     (LIVE,   RAN_OUT,   SAME,        OTHER, FAIL,         Expect::CallAbandoned),
     (LIVE,   RAN_OUT,   SAME,        OTHER, HOLD,         Expect::Unknown),
     (LIVE,   HELD,      SAME,        ANY,   ALL,          Expect::Unknown),
-    (LIVE,   RELEASED,  SAME,        ANY,   ALL,          Expect::NextLease),
+    (LIVE,   RELEASED,  SAME,        SAME,  ALL,          Expect::Over),
+    (LIVE,   RELEASED,  SAME,        OTHER, ALL,          Expect::NextLease),
     (LIVE,   SETTLED,   SAME,        ANY,   ALL,          Expect::Replay),
 ];
 
@@ -180,9 +183,10 @@ fn decision(expect: Expect, before: Option<Record>, attempt: &Attempt) -> Decisi
     let replay = |settlement| Claim::Replay { settlement, expires: at(NOW + 50) };
     match expect {
         Expect::FirstLease => lease(1, NOW, NOW + 100),
-        Expect::SameLease => lease(3, NOW - 50, NOW + 50),
-        Expect::NextLease => lease(4, NOW - 50, NOW + 50),
+        Expect::SameLease => lease(3, NOW - 50, NOW + 100),
+        Expect::NextLease => lease(4, NOW - 50, NOW + 100),
         Expect::InFlight => read(Claim::InFlight { until: at(NOW + 1) }),
+        Expect::Over => read(Claim::InFlight { until: at(NOW) }),
         Expect::Mismatch => read(Claim::Mismatch),
         Expect::Unknown => read(Claim::Unknown),
         Expect::Replay => match before.unwrap().state {
@@ -236,13 +240,28 @@ fn every_case_is_decided_as_the_table_says() {
     assert_eq!(cases, 3 * 9 * 2 * 2 * 3);
 }
 
-/// Else the record would expire under its holder, and a second lease could be granted beside it.
+/// Else its outcome could be forgotten minutes after it was settled, and its retry would execute again.
 #[test]
-fn a_lease_granted_near_the_end_keeps_the_record() {
-    let ending = Record { expires: at(NOW + 1), ..record(On::Released, Life::Live).unwrap() };
-    let attempt = Attempt::new(ID, fingerprint(Is::Same), owner(Is::Other));
-    let decided = decide(Some(&ending), &attempt, &policy(REEXECUTE[0]), at(NOW));
-    assert_eq!(decided.write.unwrap().expires, at(NOW + LEASE));
+fn a_lease_granted_near_the_end_keeps_the_record_for_a_whole_retention() {
+    for on in [On::Released, On::Abandoned] {
+        let ending = Record { expires: at(NOW + 1), ..record(on, Life::Live).unwrap() };
+        let attempt = Attempt::new(ID, fingerprint(Is::Same), owner(Is::Other));
+        let decided = decide(Some(&ending), &attempt, &policy(REEXECUTE[0]), at(NOW));
+        assert_eq!(decided.write.unwrap().expires, at(NOW + TTL), "{on:?}");
+    }
+}
+
+/// A policy that asks for less than the one before, or a clock that was set back.
+#[test]
+fn a_lease_never_shortens_the_life_of_its_record() {
+    let lasting = at(NOW + TTL + 1);
+    for (on, who) in [(On::Released, Is::Other), (On::Abandoned, Is::Other), (On::Leased, Is::Same)]
+    {
+        let long = Record { expires: lasting, ..record(on, Life::Live).unwrap() };
+        let attempt = Attempt::new(ID, fingerprint(Is::Same), owner(who));
+        let decided = decide(Some(&long), &attempt, &policy(REEXECUTE[0]), at(NOW));
+        assert_eq!(decided.write.unwrap().expires, lasting, "{on:?}");
+    }
 }
 
 fn states() -> impl Strategy<Value = State> {
@@ -305,6 +324,18 @@ fn in_order(before: Option<&Record>, after: &Record) -> bool {
 }
 
 proptest! {
+    /// Its attempt is over: a lease granted to it would have no holder.
+    #[test]
+    fn an_owner_that_has_released_is_never_granted_again(
+        record in records(), attempt in attempts(), policy in policies(), now in moments(),
+    ) {
+        let record = Record { owner: attempt.owner(), state: State::Released, ..record };
+        prop_assume!(!record.is_expired(now));
+        let decided = decide(Some(&record), &attempt, &policy, now);
+        prop_assert!(!matches!(decided.claim, Claim::Execute(_)), "{:?}", decided.claim);
+        prop_assert_eq!(decided.write, None);
+    }
+
     #[test]
     fn an_expired_record_is_no_record(
         record in records(), attempt in attempts(), policy in policies(), now in moments(),
@@ -354,6 +385,7 @@ proptest! {
             prop_assert!(in_order(live, &after));
             prop_assert_eq!(&after.state, &State::Leased { until });
             prop_assert!(after.expires >= until);
+            prop_assert!(after.expires >= now.plus(policy.ttl()));
             prop_assert!(after.is_current(&lease));
             prop_assert_eq!((lease.until(), lease.expires()), (until, after.expires));
             prop_assert_eq!(after.fingerprint, attempt.fingerprint());

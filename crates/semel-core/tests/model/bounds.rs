@@ -41,6 +41,8 @@ pub(crate) enum Mistake {
     NoFenceCheck,
     /// A claim reads first and writes later (trap 2).
     CheckThenSet,
+    /// A late copy of a claim is granted a lease after its owner has released.
+    GrantsReleased,
     /// The client is answered before its outcome is durable (trap 4).
     SettleAfterReply,
 }

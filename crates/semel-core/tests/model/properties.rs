@@ -4,19 +4,24 @@ use semel_core::OnAbandoned;
 use semel_core::invariants::Invariant;
 use stateright::Property;
 
-use crate::bounds::System;
-use crate::state::{Entry, Node, Outcome, RowState, Stage, World};
+use crate::bounds::{Network, System};
+use crate::state::{Entry, Node, Outcome, Row, RowState, Stage, Verb, World};
 use crate::store;
 
 pub(crate) const NEVER_TWICE: &str = "nothing executes twice in one life";
+pub(crate) const NO_GHOST: &str = "an owner that has released is not granted again";
 
 type Condition = fn(&System, &World) -> bool;
 
-/// The properties of a run under this policy.
-pub(crate) fn of(on_abandoned: OnAbandoned) -> Vec<Property<System>> {
+/// The properties of a run under this policy, over this network.
+pub(crate) fn of(on_abandoned: OnAbandoned, network: Network) -> Vec<Property<System>> {
     let always = safety().map(|(invariant, holds)| Property::always(invariant.id(), holds));
     let sometimes = reachable().map(|(name, holds)| Property::sometimes(name, holds));
     let mut properties: Vec<_> = always.into_iter().chain(sometimes).collect();
+    properties.push(Property::always(NO_GHOST, |_, world: &World| !world.ghost));
+    if network == Network::Strays {
+        properties.push(late_claim());
+    }
     match on_abandoned {
         OnAbandoned::Reexecute => properties.extend(second_executions()),
         OnAbandoned::Hold => properties.extend(no_second_execution()),
@@ -65,6 +70,18 @@ fn reachable() -> [(&'static str, Condition); 6] {
             any(world, |node, entry| node.stage == Stage::Executed && node.life < entry.life)
         }),
     ]
+}
+
+/// A claim that its sender gave up on can be under way after its owner has released.
+fn late_claim() -> Property<System> {
+    Property::sometimes("a claim outlives the release of its owner", |_, world: &World| {
+        world.stray.is_some_and(|message| {
+            let released =
+                |row: Row| row.state == RowState::Released && row.attempt == message.sender.attempt;
+            message.verb == Verb::Claim
+                && world.entry(message.sender.record).row.is_some_and(released)
+        })
+    })
 }
 
 /// The documented price of reexecuting.

@@ -19,6 +19,8 @@ pub(crate) struct World {
     pub(crate) stray: Option<Message>,
     /// Invariants that a step broke, as bits.
     pub(crate) broken: u16,
+    /// Was a lease granted to an owner that had just released?
+    pub(crate) ghost: bool,
 }
 
 /// A node, and the one attempt that it works on.

@@ -65,7 +65,7 @@ impl Model for System {
     }
 
     fn properties(&self) -> Vec<Property<Self>> {
-        properties::of(self.policy.on_abandoned())
+        properties::of(self.policy.on_abandoned(), self.bounds.network)
     }
 }
 

@@ -3,7 +3,7 @@
 use semel_core::invariants::{
     self, Invariant, fence_never_falls, fenced, mismatch_is_inert, settled_is_final,
 };
-use semel_core::{Claim, Decision, Lease, Record, Release, Transition, decide};
+use semel_core::{Claim, Decision, Lease, Owner, Record, Release, State, Transition, decide};
 
 use crate::bounds::{Mistake, System};
 use crate::codec::{self, time};
@@ -33,6 +33,10 @@ impl System {
             None => before.clone(),
         };
         let attempt = self.attempt(sender);
+        let read = match self.mistake {
+            Mistake::GrantsReleased => read.map(anybodys),
+            _ => read,
+        };
         let Decision { claim, write } = decide(read.as_ref(), &attempt, &self.policy, now);
 
         if before.as_ref().is_some_and(|record| {
@@ -40,6 +44,14 @@ impl System {
         }) {
             let inert = mismatch_is_inert(&claim, write.as_ref());
             world.judge(Invariant::MismatchIsInert, inert);
+        }
+        let was_over = |record: &Record| {
+            !record.is_expired(now)
+                && record.state == State::Released
+                && record.owner == attempt.owner()
+        };
+        if matches!(claim, Claim::Execute(_)) && before.as_ref().is_some_and(was_over) {
+            world.ghost = true;
         }
         if let Some(after) = &write {
             keep(world, sender.record, before.as_ref(), after);
@@ -119,6 +131,14 @@ fn keep(world: &mut World, id: u8, before: Option<&Record>, after: &Record) {
     life.fence = life.fence.max(row.fence);
     if let RowState::Settled(outcome) = row.state {
         life.settled = outcome;
+    }
+}
+
+/// The record as a store takes it that does not look at who has released it.
+fn anybodys(record: Record) -> Record {
+    match record.state {
+        State::Released => Record { owner: Owner::from_u128(u128::MAX), ..record },
+        _ => record,
     }
 }
 

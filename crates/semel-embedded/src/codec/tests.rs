@@ -72,6 +72,8 @@ fn every_version_ever_written_is_still_read() {
 fn a_newer_version_is_named_and_not_guessed_at() {
     let mut bytes = encoded(id(), &record(State::Held));
     bytes[0] = RECORD_VERSION + 1;
+    // So the sweeper leaves it: where a later version says when it expires is not known here.
+    assert_eq!(times(&bytes), None);
     let error = decode(id(), &Bytes::from(bytes)).unwrap_err();
     assert_eq!(error, DecodeError::Newer { found: RECORD_VERSION + 1 });
     assert!(error.to_string().contains("use the newer version"), "{error}");
@@ -120,10 +122,11 @@ fn nonsense_with_a_right_checksum_is_refused() {
 #[test]
 fn the_expiry_can_be_read_alone() {
     for (name, record) in samples() {
-        assert_eq!(expires(&bytes_of(&record)), Some(record.expires), "{name}");
+        let kept = Some((record.created, record.expires));
+        assert_eq!(times(&bytes_of(&record)), kept, "{name}");
     }
-    assert_eq!(expires(b""), None);
-    assert_eq!(expires(&[RECORD_VERSION + 1; 50]), None);
+    assert_eq!(times(b""), None);
+    assert_eq!(times(&[RECORD_VERSION + 1; 50]), None);
 }
 
 fn any_state() -> impl Strategy<Value = State> {

@@ -2,11 +2,14 @@ use std::cell::Cell;
 use std::task::{Context, Waker};
 use std::time::Duration;
 
-use semel_core::{Attempt, Claim, Fingerprint, Owner, Policy, RecordId, Timestamp};
-use semel_store::{ManualClock, Store as _, StoreError};
+use semel_core::{
+    Attempt, Claim, Fingerprint, Owner, Policy, RecordId, Reply, Settlement, Timestamp,
+};
+use semel_store::{ManualClock, Settled, Store as _, StoreError};
 
 use super::*;
 use crate::desk::Pending;
+use crate::turn::Rank;
 use crate::{Durability, EmbeddedStore, Options, tuning};
 
 struct Fixture {
@@ -72,7 +75,7 @@ async fn a_refused_group_does_not_stand_in_the_way_of_the_next() {
     assert!(matches!(claim(store, 1).await, Ok(Claim::Execute(_))));
     // As if a group with this number had been refused, and one more had gathered meanwhile.
     store.desk().state().group += 2;
-    assert!(fail(store.desk(), &CommitError::Behind).is_none());
+    assert!(fail(store.desk(), &CommitError::Behind, store.desk().room.now()).is_none());
     assert!(matches!(claim(store, 2).await, Ok(Claim::Execute(_))));
     assert!(matches!(claim(store, 1).await, Ok(Claim::Execute(_))), "it recognises itself");
 }
@@ -85,7 +88,7 @@ async fn a_failed_engine_is_opened_anew() {
     let error = CommitError::Stopped(fjall::Error::Poisoned);
     // The number of the group that failed is never that of a committed one.
     store.desk().state().group += 1;
-    assert!(fail(store.desk(), &error).is_none());
+    assert!(fail(store.desk(), &error, store.desk().room.now()).is_none());
     assert!(matches!(claim(store, 2).await, Ok(Claim::Execute(_))));
     let other = Attempt::new(attempt(1).id(), attempt(1).fingerprint(), Owner::from_u128(99));
     let answer = store.claim(&other, &Policy::default()).await;
@@ -190,4 +193,99 @@ async fn a_dead_committer_is_told_at_once() {
     let error = claim(store, 1).await.unwrap_err();
     assert!(error.to_string().contains("restart the process"), "{error}");
     assert!(store.health().await.is_err());
+}
+
+/// Fails the engine of `store` as a full disk would.
+fn break_engine(store: &EmbeddedStore) {
+    let desk = store.desk();
+    desk.state().group += 1;
+    let error = CommitError::Stopped(fjall::Error::Poisoned);
+    assert!(fail(desk, &error, desk.room.now()).is_none());
+}
+
+fn retry(number: u32, owner: u128) -> Attempt {
+    Attempt::new(attempt(number).id(), attempt(number).fingerprint(), Owner::from_u128(owner))
+}
+
+fn charged() -> Settlement {
+    Settlement::Completed(Reply::new("charged"))
+}
+
+/// A process must not take over from itself: its holders could not renew while writing failed.
+#[tokio::test]
+async fn a_lease_that_ran_out_in_an_outage_is_not_taken_over() {
+    let Fixture { store, clock, .. } = &fixture();
+    let Ok(Claim::Execute(lease)) = claim(store, 1).await else { panic!("no lease") };
+    let policy = Policy::default();
+    break_engine(store);
+    clock.advance(policy.lease() * 20);
+    let during = store.claim(&retry(1, 8), &policy).await;
+    assert!(matches!(during, Ok(Claim::InFlight { .. })), "{during:?}");
+    // Anything that needs a write opens the engine anew.
+    assert!(matches!(claim(store, 2).await, Ok(Claim::Execute(_))));
+    let after = store.claim(&retry(1, 9), &policy).await;
+    let record = store.inspect(lease.id()).await.unwrap().unwrap();
+    let Ok(Claim::InFlight { until }) = after else { panic!("{after:?}") };
+    assert_eq!(record.state, semel_core::State::Leased { until }, "inspect agrees with a claim");
+    assert_eq!(store.settle(&lease, charged()).await.unwrap(), Settled::Recorded);
+    let replayed = store.claim(&retry(1, 10), &policy).await;
+    assert!(matches!(replayed, Ok(Claim::Replay { .. })), "{replayed:?}");
+}
+
+/// A holder that does not come back loses its lease soon after the outage.
+#[tokio::test]
+async fn an_outage_extends_leases_for_a_bounded_time() {
+    let Fixture { store, clock, .. } = &fixture();
+    assert!(matches!(claim(store, 1).await, Ok(Claim::Execute(_))));
+    break_engine(store);
+    clock.advance(Policy::default().lease() * 2);
+    assert!(store.health().await.is_ok());
+    clock.advance(tuning::OUTAGE_GRACE);
+    let after = store.claim(&retry(1, 9), &Policy::default()).await;
+    let Ok(Claim::Execute(lease)) = after else { panic!("{after:?}") };
+    assert_eq!(lease.fence().get(), 2);
+}
+
+/// The record of a holder is as safe from the sweep as its lease is from claims.
+#[tokio::test]
+async fn a_sweep_leaves_alone_what_an_outage_extends() {
+    let Fixture { store, clock, .. } = &fixture();
+    let Ok(Claim::Execute(lease)) = claim(store, 1).await else { panic!("no lease") };
+    break_engine(store);
+    clock.advance(Policy::default().ttl() * 2);
+    assert!(store.health().await.is_ok());
+    assert_eq!(store.sweep(usize::MAX).await.unwrap().deleted, 0);
+    assert_eq!(store.settle(&lease, charged()).await.unwrap(), Settled::Recorded);
+}
+
+/// A claim that waited for the reopening, even if it was the first and caused it, comes after the
+/// holders that waited too: it gets the outcome.
+#[tokio::test]
+async fn holders_are_decided_before_claims_when_the_store_writes_again() {
+    let Fixture { store, clock, .. } = &fixture();
+    let Ok(Claim::Execute(lease)) = claim(store, 1).await else { panic!("no lease") };
+    break_engine(store);
+    clock.advance(Policy::default().lease() * 2);
+    // So that the claim has to wait for the engine, and does not read first.
+    let (attempt, policy) = (retry(1, 9), Policy::default());
+    let decide = |record: Option<&semel_core::Record>, now| {
+        let decision = semel_core::decide(record, &attempt, &policy, now);
+        (decision.claim, decision.write)
+    };
+    let mut claim = Box::pin(store.desk().submit(Rank::Claim, attempt.id(), None, decide));
+    let mut settle = store.settle(&lease, charged());
+    let mut context = Context::from_waker(Waker::noop());
+    {
+        // The committer cannot replace the engine while it is being read.
+        let _reader = store.desk().room.database();
+        assert!(claim.as_mut().poll(&mut context).is_pending());
+        assert!(settle.as_mut().poll(&mut context).is_pending());
+    }
+    while store.desk().state().phase != Phase::Open {
+        tokio::task::yield_now().await;
+    }
+    // The claim runs first, and still comes second.
+    let (claim, settled) = tokio::join!(biased; claim, settle);
+    assert_eq!(settled.unwrap(), Settled::Recorded);
+    assert!(matches!(claim, Ok(Claim::Replay { .. })), "{claim:?}");
 }

@@ -7,6 +7,7 @@ mod limits;
 mod lives;
 mod logs;
 mod outcomes;
+mod recovery;
 mod shutdown;
 mod store_loss;
 mod support;

@@ -94,12 +94,16 @@ async fn a_claim_that_never_arrived_leaves_no_record() {
     assert_eq!(state(store.memory()).await, None);
 }
 
+/// I10: past the retention there is nothing left to find.
 #[tokio::test(start_paused = true)]
-async fn looking_into_a_doubt_ends() {
+async fn looking_into_a_doubt_ends_with_the_retention() {
     let (engine, store) = engine();
+    let short = policy().ttl(Duration::from_mins(2)).build().unwrap();
     store.fail_all(Fault::TimedOut);
-    assert!(once(&engine, &conflict(), never).await.is_err());
-    sleep(Duration::from_mins(6)).await;
+    assert!(once(&engine, &short, never).await.is_err());
+    sleep(Duration::from_mins(1)).await;
+    assert_eq!(engine.running(), 1);
+    sleep(Duration::from_mins(2)).await;
     assert_eq!(engine.running(), 0);
 }
 
@@ -186,18 +190,22 @@ async fn a_bypassed_execution_under_an_unheard_lease_is_recorded() {
     assert_eq!(retry.reply(), Some(&Reply::new("unprotected")));
 }
 
+/// Also after an outage of hours: it is looked for as long as a settlement would be tried.
 #[tokio::test(start_paused = true)]
 async fn a_bypassed_execution_is_never_released_later() {
     let (engine, store) = engine();
     store.fail_all(Fault::TimedOutApplied);
     let work = Effect::new().work(completed("unprotected"));
     once(&engine, &open(), work).await.unwrap();
-    sleep(Duration::from_mins(6)).await;
+    sleep(Duration::from_hours(3)).await;
+    let duplicate = once(&engine, &open(), never).await.unwrap();
+    assert!(
+        matches!(duplicate, Answer::InFlight { .. }),
+        "it joins what was executed: {duplicate:?}"
+    );
     store.mend();
     idle(&engine).await;
-    sleep(Duration::from_mins(6)).await;
-    // Abandoned: what that means is the policy's to say.
-    assert!(matches!(state(store.memory()).await, Some(State::Leased { .. })));
+    assert_eq!(state(store.memory()).await, Some(State::Settled(settled("unprotected"))));
 }
 
 #[tokio::test(start_paused = true)]
@@ -216,7 +224,7 @@ async fn a_bypassed_panic_is_unknown() {
 async fn a_store_lost_after_the_execution_gets_the_outcome_later() {
     for fault in [Fault::Unavailable, Fault::TimedOut, Fault::Corrupt] {
         let (engine, store) = engine();
-        store.fail([Verb::Settle], fault);
+        store.fail([Verb::Settle, Verb::Renew], fault);
         let began = Instant::now();
         let work = Effect::new().work(completed("first"));
         let first = once(&engine, &conflict(), work).await.unwrap();
@@ -254,6 +262,10 @@ async fn an_outage_longer_than_the_lease_loses_nothing() {
     assert!(matches!(answer, Answer::Executed { stored: Stored::NotYet, .. }));
     sleep(LEASE * 20).await;
     store.mend();
+    // The very first retry, before the settlement has been tried again.
+    let retry = once(&engine, &conflict(), never).await.unwrap();
+    let joined = matches!(retry, Answer::InFlight { .. });
+    assert!(joined || retry.reply() == answer.reply(), "{retry:?}");
     idle(&engine).await;
     let retry = once(&engine, &conflict(), never).await.unwrap();
     assert_eq!(retry.reply(), answer.reply());

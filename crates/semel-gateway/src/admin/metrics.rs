@@ -63,6 +63,10 @@ fn describe() {
 
     semel_store::metric::describe();
     describe_counter!(metric::ATTEMPTS_TOTAL, "Requests that were decided, by route and decision");
+    describe_counter!(
+        metric::UNKNOWN_RELEASED_TOTAL,
+        "Unknown outcomes whose key was released: a retry may execute the work again"
+    );
     describe_histogram!(metric::UPSTREAM_SECONDS, Unit::Seconds, "How long executions took");
     describe_histogram!(
         metric::ADDED_SECONDS,

@@ -1,5 +1,7 @@
 //! What `semel check` prints: every value in effect, and where it comes from.
 
+use std::time::Duration;
+
 use super::fault::Place;
 use super::settings::{self, Kind, Section, Setting};
 use super::sheet::{By, Entry, Level, Origin, Sheet};
@@ -18,6 +20,9 @@ pub(super) fn describe(sheets: &Sheets, source: Option<&Source<'_>>) -> String {
         for setting in settings::of(section).filter(|setting| setting.name != "match") {
             out.push_str(&row(setting, sheet.get(setting.name), is_route, source));
         }
+        if matches!(section, Section::Policy | Section::Route) {
+            out.extend(notes(sheet));
+        }
     };
     add("", Section::Top, &sheets.top, false);
     for section in [Section::Tls, Section::UpstreamTls, Section::Limits] {
@@ -29,6 +34,30 @@ pub(super) fn describe(sheets: &Sheets, source: Option<&Source<'_>>) -> String {
     }
     out
 }
+
+/// What a reader of the values might not see in them.
+fn notes(sheet: &Sheet) -> impl Iterator<Item = &'static str> {
+    let protects = sheet.word("mode") == "protect";
+    let notes = [
+        (sheet.word("on_unknown") == "release", UNKNOWN_IS_RELEASED),
+        (sheet.time("lease") < VERB_MAX, LEASE_IS_SHORT),
+    ];
+    notes.into_iter().filter(move |(applies, _)| protects && *applies).map(|(_, note)| note)
+}
+
+/// How long a store may take for one verb.
+const VERB_MAX: Duration = Duration::from_secs(2);
+
+const LEASE_IS_SHORT: &str = concat!(
+    "  note: a verb of the store may take 2s, and the lease is shorter: it may run out before it can be\n",
+    "        renewed, and another node take over work that goes on. 30s suits most work.\n",
+);
+
+const UNKNOWN_IS_RELEASED: &str = concat!(
+    "  note: an unknown outcome is released here, so a retry may execute the work a second time: after\n",
+    "        a lost connection, after upstream_timeout, and for a status in unknown_statuses.\n",
+    "        on_unknown = \"hold\" refuses the retry instead.\n",
+);
 
 fn row(
     setting: &Setting,

@@ -70,6 +70,9 @@ pub(super) fn apply(
         ("release_statuses", Value::Statuses(statuses)) => {
             builder.release_statuses(statuses.clone())
         }
+        ("unknown_statuses", Value::Statuses(statuses)) => {
+            builder.unknown_statuses(statuses.clone())
+        }
         ("replay_headers", Value::HeaderLines(lines)) => builder.replay_headers(lines.clone()),
         ("result_from", Value::Source(source)) => builder.result_from(Some(source.clone())),
         ("replay_cookies", Value::Switch(on)) => builder.replay_cookies(*on),
@@ -150,6 +153,16 @@ fn explained(fault: &RoutePolicyFault, sheet: &Sheet) -> (&'static [&'static str
             let cure = "give the upstream less time, or keep records longer with ttl";
             let wrong = exceeding(sheet, "upstream_timeout", "ttl", relation, cure);
             (&["upstream_timeout", "ttl"], wrong)
+        }
+        RoutePolicyFault::StatusReleasedAndUnknown(status) => {
+            let from = |name| sheet.preset_of(name).map(|word| format!(" (preset {word})"));
+            let from = from("unknown_statuses").unwrap_or_default();
+            let what = format!(
+                "`release_statuses` has \"{status}\", which `unknown_statuses`{from} has too"
+            );
+            let cure = "take it out of one of them: released, a retry executes; unknown, \
+                        `on_unknown` decides";
+            (&["release_statuses", "unknown_statuses"], Wrong::new(what, cure))
         }
         // All others are ruled out by the limits of single settings. Should one be added, it is
         // told as the policy tells it.

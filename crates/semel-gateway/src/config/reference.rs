@@ -67,6 +67,8 @@ const RELATIONS: &str = "
 ## What must go together
 
 - `lease` and `upstream_timeout` are shorter than `ttl`; `wait_timeout` is not longer, if duplicates wait.
+- `release_statuses` and `unknown_statuses` have no pattern in common. Of a status and a class that covers it, the
+  status wins.
 - `max_request_body` and `max_reply_body` are not larger than `max_buffered`.
 - `listen` and `admin` are two addresses, and `upstream` is neither.
 - `durability` is only set for an embedded store, `wait_replicas` only for Redis.

@@ -10,20 +10,26 @@ use semel_engine::{Answer, EngineError, Stored};
 use tokio::sync::oneshot;
 use tokio::time::Instant;
 
-use super::ResponseBody;
 use super::execute::Live;
 use super::protect::refused_by_engine;
 use super::recorded::{self, NoReplay};
 use super::refused::close;
 use super::room::Room;
+use super::{ResponseBody, StoreClock};
 use crate::headers;
 use crate::observe::Decided;
 use crate::policy::RoutePolicy;
 use crate::problem::{Code, Problem};
+use crate::retry_after::{Flight, Holder};
 use crate::routes::Route;
 
-/// When to come again: executions rarely take longer, and their end cannot be foretold.
-const RETRY_AFTER_S: u32 = 1;
+/// When to come again if there is no room: replies are sent in a moment.
+const NO_ROOM_RETRY_AFTER_S: u32 = 1;
+
+const IN_PROGRESS: &str =
+    "the first request with this key is still running; retry with the same key to get its answer";
+const SILENT: &str = "the first request with this key was started, and nothing was heard of it since; retry with \
+                      the same key after the time in Retry-After, when its right to execute has ended";
 
 /// Where an answer goes to.
 pub(crate) struct Answered<'a> {
@@ -32,6 +38,7 @@ pub(crate) struct Answered<'a> {
     pub(crate) began: Instant,
     pub(crate) version: Version,
     pub(crate) room: &'a Arc<Room>,
+    pub(crate) clock: &'a StoreClock,
 }
 
 // === impl Answered ===
@@ -97,7 +104,7 @@ impl Answered<'_> {
                 drop(live);
                 self.replay(&settlement, expires)
             }
-            Answer::InFlight { .. } => (Decided::InFlight, in_flight(policy)),
+            Answer::InFlight { until } => (Decided::InFlight, self.in_flight(until)),
             Answer::Mismatch => (Decided::Mismatch, mismatch(policy)),
             // Without a reply it is another's outcome that is unknown: a holder who was fenced off
             // does not answer with its own (I4).
@@ -120,6 +127,25 @@ impl Answered<'_> {
             close(response.headers_mut(), self.version);
         }
         (decided, response)
+    }
+
+    /// Another attempt has the lease until then.
+    fn in_flight<R>(&self, until: Timestamp) -> Response<ResponseBody<R>> {
+        let policy = &self.route.policy().core;
+        let (lease, usual) = (policy.lease(), self.route.latency.usual());
+        let (holder, seconds) = Flight { until, now: self.clock.now(), lease, usual }.retry_after();
+        let detail = match holder {
+            Holder::Alive => IN_PROGRESS,
+            Holder::Silent => SILENT,
+        };
+        let status = match policy.in_flight() {
+            InFlight::Accepted => StatusCode::ACCEPTED,
+            InFlight::Conflict | InFlight::Wait(_) => StatusCode::CONFLICT,
+        };
+        Problem::new(Code::RequestInProgress, detail)
+            .with_status(status)
+            .with_retry_after(seconds)
+            .into_response()
     }
 
     /// The recorded outcome, once more.
@@ -176,19 +202,6 @@ fn expire(headers: &mut HeaderMap, expires: Timestamp) {
     }
 }
 
-fn in_flight<R>(policy: &RoutePolicy) -> Response<ResponseBody<R>> {
-    let detail = "the first request with this key is still running; retry with the same key to get \
-                  its answer";
-    let status = match policy.core.in_flight() {
-        InFlight::Accepted => StatusCode::ACCEPTED,
-        InFlight::Conflict | InFlight::Wait(_) => StatusCode::CONFLICT,
-    };
-    Problem::new(Code::RequestInProgress, detail)
-        .with_status(status)
-        .with_retry_after(RETRY_AFTER_S)
-        .into_response()
-}
-
 fn mismatch<R>(policy: &RoutePolicy) -> Response<ResponseBody<R>> {
     let detail = "this key was used for another request; use a new key for each operation";
     Problem::new(Code::PayloadMismatch, detail).with_status(policy.mismatch_status).into_response()
@@ -197,12 +210,13 @@ fn mismatch<R>(policy: &RoutePolicy) -> Response<ResponseBody<R>> {
 fn no_room<R>() -> Response<ResponseBody<R>> {
     let detail = "there is no room for the recorded reply while so many bodies are being sent; \
                   nothing was executed";
-    Problem::new(Code::TooBusy, detail).with_retry_after(RETRY_AFTER_S).into_response()
+    Problem::new(Code::TooBusy, detail).with_retry_after(NO_ROOM_RETRY_AFTER_S).into_response()
 }
 
 fn unknown<R>() -> Response<ResponseBody<R>> {
-    let detail = "an earlier request with this key may or may not have taken effect; it will not be \
-                  executed again until somebody resolves it";
+    let detail = "an earlier request with this key may or may not have taken effect, and nothing is \
+                  executed under this key while its record is kept; find out whether it took effect \
+                  before you use another key";
     Problem::new(Code::OutcomeUnknown, detail).into_response()
 }
 

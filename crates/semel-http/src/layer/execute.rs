@@ -7,7 +7,7 @@ use bytes::Bytes;
 use http::header::HeaderValue;
 use http::{Request, Response};
 use http_body::Body;
-use semel_core::{Fence, Outcome, Reply};
+use semel_core::{Fence, Outcome, RecordId, Reply};
 use tokio::sync::oneshot;
 use tokio::time::Instant;
 use tower_service::Service;
@@ -16,6 +16,7 @@ use super::keep::keep;
 use super::room::Room;
 use super::{BoxError, RequestBody, ResponseBody};
 use crate::headers;
+use crate::observe::Underway;
 use crate::routes::Route;
 
 /// What the inner service gave, for the client of this very attempt.
@@ -29,6 +30,7 @@ pub(crate) struct Job<I, B, R, E> {
     pub(crate) inner: I,
     pub(crate) request: Request<RequestBody<B>>,
     pub(crate) route: Arc<Route>,
+    pub(crate) id: RecordId,
     pub(crate) room: Arc<Room>,
     /// Where the client may still wait.
     pub(crate) report: oneshot::Sender<Live<R, E>>,
@@ -52,27 +54,44 @@ where
         // moved out of that.
         async move {
             let began = Instant::now();
+            let underway = Underway::begin(&self.route, self.id, fence);
             let asked = match poll_fn(|context| self.inner.poll_ready(context)).await {
                 Ok(()) => self.inner.call(self.request),
                 // It was not even asked.
                 Err(error) => {
-                    let _ = self.report.send(Live { response: Err(error), took: began.elapsed() });
-                    return Outcome::FailedForNow(Reply::default());
+                    let live = Live { response: Err(error), took: began.elapsed() };
+                    let outcome = Outcome::FailedForNow(Reply::default());
+                    return ended(&underway, outcome, live, self.report);
                 }
             };
             let kept = match asked.await {
                 Ok(response) => keep(response, self.route.policy(), &self.room),
                 Err(error) => {
-                    let _ = self.report.send(Live { response: Err(error), took: began.elapsed() });
-                    return Outcome::Unknown(Reply::default());
+                    let live = Live { response: Err(error), took: began.elapsed() };
+                    let outcome = Outcome::Unknown(Reply::default());
+                    return ended(&underway, outcome, live, self.report);
                 }
             };
             let (outcome, response) = kept.await;
-            // Nobody may be there to hear it.
-            let _ = self.report.send(Live { response: Ok(response), took: began.elapsed() });
-            outcome
+            let took = began.elapsed();
+            self.route.latency.note(took);
+            ended(&underway, outcome, Live { response: Ok(response), took }, self.report)
         }
     }
+}
+
+/// Reports the end of an execution, to the client if it is still there.
+fn ended<R, E>(
+    underway: &Underway<'_>,
+    outcome: Outcome,
+    live: Live<R, E>,
+    report: oneshot::Sender<Live<R, E>>,
+) -> Outcome {
+    underway.end(&outcome);
+    if report.send(live).is_err() {
+        underway.unheard(&outcome);
+    }
+    outcome
 }
 
 /// Calls a service once it is ready.

@@ -17,7 +17,7 @@ use super::{BoxError, ReplyBody, ResponseBody};
 use crate::fingerprint::is_json;
 use crate::headers;
 use crate::json::{self, Scalar};
-use crate::policy::RoutePolicy;
+use crate::policy::{RoutePolicy, StatusSays};
 use crate::problem::{Code, Problem};
 use crate::source::PartSource;
 use crate::stored_reply::{self, StoredBody};
@@ -46,7 +46,8 @@ where
     R: Body<Data = Bytes, Error: Into<BoxError>> + Send + 'static,
 {
     let (mut parts, body) = response.into_parts();
-    let kind = judge(&mut parts, policy);
+    let says = policy.says(parts.status);
+    let kind = judge(&mut parts, says);
     async move {
         if !kind.is_kept() {
             return (kind.with(Reply::default()), passed(parts, body));
@@ -83,7 +84,8 @@ pub(crate) fn keep_whole(
     room: &Arc<Room>,
 ) -> (OutcomeKind, Reply, Response<ReplyBody>) {
     let (mut parts, body) = response.into_parts();
-    let kind = judge(&mut parts, policy);
+    let says = policy.says_in_transaction(parts.status);
+    let kind = judge(&mut parts, says);
     let len = body.len() as u64;
     let mut read = Read::within(room);
     // Where there is none it goes uncounted: it is in memory all the same.
@@ -95,13 +97,12 @@ pub(crate) fn keep_whole(
     (kind, reply, Response::from_parts(parts, ResponseBody::read(read)))
 }
 
-/// What a response says about the work. Takes out of its head what is not for the client, and
-/// dates it if it is to be kept.
-fn judge(parts: &mut response::Parts, policy: &RoutePolicy) -> OutcomeKind {
+/// What a response says about the work: by its extension, or else by its status. Takes out of its head
+/// what is not for the client, and dates it if it is to be kept.
+fn judge(parts: &mut response::Parts, says: StatusSays) -> OutcomeKind {
     headers::remove_hop_by_hop(&mut parts.headers);
     headers::remove_own(&mut parts.headers);
-    let kind: OutcomeKind =
-        parts.extensions.remove().unwrap_or_else(|| policy.outcome_of(parts.status));
+    let kind: OutcomeKind = parts.extensions.remove().unwrap_or_else(|| says.kind(parts.status));
     if kind.is_kept() {
         stamp(&mut parts.headers);
     }
@@ -179,17 +180,17 @@ impl OutcomeKind {
     }
 }
 
-// === impl RoutePolicy ===
+// === impl StatusSays ===
 
-impl RoutePolicy {
-    /// What a status says about the work.
-    fn outcome_of(&self, status: StatusCode) -> OutcomeKind {
-        if self.releases(status) {
-            OutcomeKind::FailedForNow
-        } else if status.is_client_error() || status.is_server_error() {
-            OutcomeKind::Failed
-        } else {
-            OutcomeKind::Completed
+impl StatusSays {
+    fn kind(self, status: StatusCode) -> OutcomeKind {
+        match self {
+            Self::Released => OutcomeKind::FailedForNow,
+            Self::Unknown => OutcomeKind::Unknown,
+            Self::Kept if status.is_client_error() || status.is_server_error() => {
+                OutcomeKind::Failed
+            }
+            Self::Kept => OutcomeKind::Completed,
         }
     }
 }

@@ -30,8 +30,9 @@ use std::task::{Context, Poll};
 use bytes::Bytes;
 use http::{Request, Response};
 use http_body::Body;
+use semel_core::Timestamp;
 use semel_engine::Engine;
-use semel_store::Store;
+use semel_store::{Clock, Store};
 use tower_layer::Layer;
 use tower_service::Service;
 
@@ -110,7 +111,12 @@ pub(crate) struct Shared<S> {
     engine: Engine<S>,
     routes: Routes,
     admission: Admission,
+    clock: StoreClock,
 }
+
+/// The clock of the store, if it is known here.
+#[derive(Clone, Debug)]
+pub(crate) struct StoreClock(Option<Arc<dyn Clock>>);
 
 /// Any error that a body may have.
 pub(crate) type BoxError = Box<dyn Error + Send + Sync>;
@@ -120,7 +126,8 @@ pub(crate) type BoxError = Box<dyn Error + Send + Sync>;
 impl<S: Store> SemelLayer<S> {
     /// A layer over an engine, for these routes.
     pub fn new(engine: Engine<S>, routes: Routes) -> Self {
-        Self { shared: Arc::new(Shared { engine, routes, admission: Admission::default() }) }
+        let (admission, clock) = (Admission::default(), StoreClock::UNKNOWN);
+        Self { shared: Arc::new(Shared { engine, routes, admission, clock }) }
     }
 
     /// The same with a namespace of its own: applications that share a store do not share records.
@@ -141,11 +148,24 @@ impl<S: Store> SemelLayer<S> {
         self.with(|admission| admission.room = Room::new(bytes))
     }
 
+    /// The same knowing the clock of its store: the one that the store was given, or a
+    /// [`ServerClock`](semel_store::ServerClock) that follows its server's. Without it, a duplicate of
+    /// work whose process died cannot be told when its lease ends: its `Retry-After` is how long the
+    /// work usually takes.
+    #[must_use]
+    pub fn clock(self, clock: impl Clock) -> Self {
+        let Shared { engine, routes, admission, .. } = &*self.shared;
+        let (engine, routes, admission) = (engine.clone(), routes.clone(), admission.clone());
+        let clock = StoreClock(Some(Arc::new(clock)));
+        Self { shared: Arc::new(Shared { engine, routes, admission, clock }) }
+    }
+
     fn with(self, change: impl FnOnce(&mut Admission)) -> Self {
-        let Shared { engine, routes, admission } = &*self.shared;
-        let (engine, routes, mut admission) = (engine.clone(), routes.clone(), admission.clone());
+        let Shared { engine, routes, admission, clock } = &*self.shared;
+        let (engine, routes, clock) = (engine.clone(), routes.clone(), clock.clone());
+        let mut admission = admission.clone();
         change(&mut admission);
-        Self { shared: Arc::new(Shared { engine, routes, admission }) }
+        Self { shared: Arc::new(Shared { engine, routes, admission, clock }) }
     }
 }
 
@@ -203,6 +223,16 @@ where
                 ResponseFuture::protected(protect::protect(shared, inner, arrival))
             }
         }
+    }
+}
+
+// === impl StoreClock ===
+
+impl StoreClock {
+    const UNKNOWN: Self = Self(None);
+
+    fn now(&self) -> Option<Timestamp> {
+        self.0.as_ref().map(Clock::now)
     }
 }
 

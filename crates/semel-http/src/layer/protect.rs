@@ -73,12 +73,13 @@ where
     let attempt = shared.engine.attempt(id, fingerprint);
     let (report, live) = oneshot::channel();
     let room = shared.admission.room.clone();
-    let job = Job { inner, request, route: route.clone(), room, report };
+    let job = Job { inner, request, route: route.clone(), id, room, report };
     let work = move |execution: Execution| job.execute(execution.fence());
     let answering = shared.engine.once(attempt, &route.policy().core, work);
     async move {
-        let (answer, room) = (answering.await, &shared.admission.room);
-        Answered { route: &route, id, began, version, room }.response(answer, live)
+        let answer = answering.await;
+        let (room, clock) = (&shared.admission.room, &shared.clock);
+        Answered { route: &route, id, began, version, room, clock }.response(answer, live)
     }
 }
 

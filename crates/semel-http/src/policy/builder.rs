@@ -79,6 +79,11 @@ pub enum RoutePolicyFault {
         /// What was asked for.
         bytes: u64,
     },
+    /// A retry cannot both execute and be held.
+    #[error(
+        "release_statuses and unknown_statuses both have {0}; take it out of one of them: released, a retry executes; unknown, on_unknown decides"
+    )]
+    StatusReleasedAndUnknown(StatusPattern),
     /// An error status.
     #[error("mismatch_status is {0}, and must be an error status from 400 to 499")]
     BadMismatchStatus(u16),
@@ -88,6 +93,11 @@ pub enum RoutePolicyFault {
 }
 
 const BODY_MAX: u64 = 1 << 30;
+
+/// What a server may answer after the work was done: an exception behind the charge, or a proxy that
+/// lost the answer of the service behind it. 503 is left out: it says that the work was refused.
+const PAYMENTS_UNKNOWN: [StatusCode; 3] =
+    [StatusCode::INTERNAL_SERVER_ERROR, StatusCode::BAD_GATEWAY, StatusCode::GATEWAY_TIMEOUT];
 
 // === impl RoutePolicyBuilder ===
 
@@ -115,6 +125,7 @@ impl Default for RoutePolicyBuilder {
             fingerprint_headers: vec![header::CONTENT_TYPE],
             fingerprint_ignore: Vec::new(),
             release_statuses: Vec::new(),
+            unknown_statuses: Vec::new(),
             mismatch_status: StatusCode::CONFLICT,
             replay_headers: Vec::new(),
             replay_cookies: false,
@@ -165,6 +176,7 @@ impl RoutePolicyBuilder {
                 .on_store_down(OnStoreDown::Closed)
                 .on_abandoned(OnAbandoned::Hold)
                 .on_unknown(OnUnknown::Hold)
+                .unknown_statuses(PAYMENTS_UNKNOWN.map(StatusPattern::One).to_vec())
                 .on_missing_scope(OnMissingScope::Reject)
                 .ttl(Duration::from_hours(48)),
             Preset::Api => self.ttl(Duration::from_hours(24)),
@@ -250,6 +262,10 @@ impl RoutePolicyBuilder {
         for (name, bytes) in limits {
             check(bytes > BODY_MAX, Fault::BodyLimitTooLarge { name, bytes });
         }
+        for pattern in &policy.unknown_statuses {
+            let is_both = policy.release_statuses.contains(pattern);
+            check(is_both, Fault::StatusReleasedAndUnknown(*pattern));
+        }
         let mismatch = policy.mismatch_status;
         check(!mismatch.is_client_error(), Fault::BadMismatchStatus(mismatch.as_u16()));
         for (name, _) in &policy.replay_headers {
@@ -290,6 +306,9 @@ setters! {
     fingerprint_ignore: Vec<Pointer> => policy;
     /// Statuses that hand the lease back.
     release_statuses: Vec<StatusPattern> => policy;
+    /// Statuses that do not tell whether the work took effect. A single status wins over a class in
+    /// `release_statuses`, and the other way round; the same in both is refused.
+    unknown_statuses: Vec<StatusPattern> => policy;
     /// The status of a mismatch.
     mismatch_status: StatusCode => policy;
     /// What a replay carries besides the stored headers.
@@ -308,7 +327,7 @@ setters! {
     upstream_timeout: Duration => policy;
     /// How long a lease lasts without being renewed.
     lease: Duration => core;
-    /// How long a record lives after it was created.
+    /// How long a record lives after its latest granted claim.
     ttl: Duration => core;
     /// How long a duplicate waits.
     wait_timeout: Duration => core;

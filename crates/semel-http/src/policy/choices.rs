@@ -52,7 +52,8 @@ pub enum Profile {
 /// Choices that suit a use.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Preset {
-    /// Rather never than twice: closed, held when in doubt, identity required, kept for 48 hours.
+    /// Rather never than twice: closed, held when in doubt (after a 500, 502 or 504 too), identity
+    /// required, kept for 48 hours.
     Payments,
     /// Kept for 24 hours.
     Api,

@@ -12,6 +12,17 @@ pub enum StatusPattern {
     Class(u8),
 }
 
+/// What a status says about the work.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum StatusSays {
+    /// The reply is the outcome: it is kept and replayed.
+    Kept,
+    /// The work did not take effect: a retry executes.
+    Released,
+    /// The work may or may not have taken effect.
+    Unknown,
+}
+
 /// Not a status and not a class.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("`{text}` is not a status; write one such as 429, or a class such as 5xx")]
@@ -26,6 +37,14 @@ impl StatusPattern {
         match self {
             Self::One(one) => one == status,
             Self::Class(digit) => status.as_u16() / 100 == u16::from(digit),
+        }
+    }
+
+    /// A pattern of a higher precision wins over one of a lower.
+    pub(crate) const fn precision(self) -> u8 {
+        match self {
+            Self::Class(_) => 1,
+            Self::One(_) => 2,
         }
     }
 }

@@ -2,7 +2,16 @@ use std::time::Duration;
 
 use semel_core::{InFlight, OnAbandoned, OnStoreDown, OnUnknown, PolicyFault};
 
+use super::StatusSays::{Kept, Released, Unknown};
 use super::*;
+
+fn says(policy: &RoutePolicy, status: u16) -> StatusSays {
+    policy.says(StatusCode::from_u16(status).unwrap())
+}
+
+fn patterns(texts: &[&str]) -> Vec<StatusPattern> {
+    texts.iter().map(|text| text.parse().unwrap()).collect()
+}
 
 fn need(policy: &RoutePolicy, method: &str) -> Need {
     policy.need(&method.parse().unwrap())
@@ -51,17 +60,15 @@ fn profiles_are_the_documented_ones() {
     assert_eq!((classic.key_limits.max_len, stripe.key_limits.max_len), (128, 255));
     assert_eq!(stripe.replay_headers[0].0, "idempotent-replayed");
     assert_eq!(classic.replay_headers[0].0, "x-idempotency-replayed");
+    let all = |status| [&classic, &ietf, &stripe].map(|policy| says(policy, status));
     for status in [408, 425, 429] {
-        let status = StatusCode::from_u16(status).unwrap();
-        assert!(classic.releases(status) && ietf.releases(status) && stripe.releases(status));
+        assert_eq!(all(status), [Released, Released, Released], "{status}");
     }
     for status in [500, 502, 503, 599] {
-        let status = StatusCode::from_u16(status).unwrap();
-        assert!(classic.releases(status) && ietf.releases(status) && !stripe.releases(status));
+        assert_eq!(all(status), [Released, Released, Kept], "{status}");
     }
     for status in [200, 201, 302, 400, 402, 404, 409, 422] {
-        let status = StatusCode::from_u16(status).unwrap();
-        assert!(!classic.releases(status) && !stripe.releases(status));
+        assert_eq!(all(status), [Kept, Kept, Kept], "{status}");
     }
 }
 
@@ -74,12 +81,56 @@ fn presets_are_the_documented_ones() {
     assert_eq!(payments.core.on_store_down(), OnStoreDown::Closed);
     assert_eq!(payments.on_missing_scope, OnMissingScope::Reject);
     assert_eq!(payments.core.ttl(), Duration::from_hours(48));
+    for status in [500, 502, 504] {
+        assert_eq!(says(&payments, status), Unknown, "{status}");
+    }
+    for status in [408, 425, 429, 501, 503] {
+        assert_eq!(says(&payments, status), Released, "{status}");
+    }
+    assert!(!payments.releases_unknown());
     assert_eq!(build(Preset::Api).core.ttl(), Duration::from_hours(24));
     let notifications = build(Preset::Notifications);
     assert_eq!(notifications.core.on_store_down(), OnStoreDown::Open);
     assert_eq!(notifications.core.on_abandoned(), OnAbandoned::Reexecute);
     assert_eq!(notifications.core.ttl(), Duration::from_hours(4));
     assert_eq!(build(Preset::Batch).core.ttl(), Duration::from_hours(168));
+}
+
+#[test]
+fn a_profile_that_keeps_5xx_leaves_the_unknown_ones_unknown() {
+    let policy = RoutePolicy::builder().profile(Profile::Stripe).preset(Preset::Payments);
+    let policy = policy.build().unwrap();
+    assert_eq!((says(&policy, 502), says(&policy, 503)), (Unknown, Kept));
+}
+
+#[test]
+fn a_single_status_wins_over_a_class() {
+    let build = |release: &[&str], unknown: &[&str]| {
+        let builder = RoutePolicy::builder().release_statuses(patterns(release));
+        builder.unknown_statuses(patterns(unknown)).build()
+    };
+    let policy = build(&["5xx"], &["502"]).unwrap();
+    assert_eq!((says(&policy, 502), says(&policy, 503)), (Unknown, Released));
+    let policy = build(&["503"], &["5xx"]).unwrap();
+    assert_eq!((says(&policy, 502), says(&policy, 503)), (Unknown, Released));
+    assert_eq!(says(&policy, 404), Kept);
+    for both in ["502", "5xx"] {
+        let error = build(&["429", both], &["404", both]).unwrap_err();
+        let fault = RoutePolicyFault::StatusReleasedAndUnknown(both.parse().unwrap());
+        assert_eq!(error.faults, [fault]);
+    }
+}
+
+#[test]
+fn only_a_protected_route_releases_unknown_outcomes() {
+    let build = |mode, on_unknown| {
+        RoutePolicy::builder().mode(mode).on_unknown(on_unknown).build().unwrap()
+    };
+    assert!(build(Mode::Protect, OnUnknown::Release).releases_unknown());
+    assert!(!build(Mode::Protect, OnUnknown::Hold).releases_unknown());
+    for mode in [Mode::Shadow, Mode::Off] {
+        assert!(!build(mode, OnUnknown::Release).releases_unknown());
+    }
 }
 
 #[test]

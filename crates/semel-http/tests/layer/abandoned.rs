@@ -1,5 +1,5 @@
-//! The lease ran out with nobody having settled. The first holder is still at work here, which is
-//! the harder case: its late outcome must not count against the recorded one.
+//! The lease ran out unsettled, and another node has to answer. The first holder is still at work, which is
+//! the harder case: its late outcome must not count against the recorded one. Its own node would join it.
 
 use http::Response;
 use semel_core::{OnAbandoned, OnUnknown, Settlement, State};
@@ -8,13 +8,14 @@ use tokio::task::JoinHandle;
 
 use crate::support::{Api, Handler, LEASE, Reply, charge, policy};
 
-/// An API whose first execution has outlived its lease.
+/// A node beside one whose execution has outlived its lease.
 async fn abandoned(on_abandoned: OnAbandoned) -> (Api, JoinHandle<Reply>, impl FnOnce()) {
     let (handler, gate) = Handler::counting().gated();
-    let api = Api::new(policy().on_abandoned(on_abandoned), handler);
-    let first = api.spawn(charge("k", "100"));
-    api.handler.started(1).await;
-    api.clock.advance(LEASE);
+    let holder = Api::new(policy().on_abandoned(on_abandoned), handler);
+    let first = holder.spawn(charge("k", "100"));
+    holder.handler.started(1).await;
+    holder.clock.advance(LEASE);
+    let api = holder.beside(policy().on_abandoned(on_abandoned), holder.handler.clone());
     (api, first, move || gate.open())
 }
 
@@ -83,7 +84,8 @@ async fn a_late_holder_does_not_claim_its_own_outcome_when_its_successor_holds()
     let first = api.spawn(charge("k", "100"));
     api.handler.started(1).await;
     api.clock.advance(LEASE);
-    assert_eq!(api.send(charge("k", "100")).await.text(), "run 2");
+    let other = api.beside(policy().on_unknown(OnUnknown::Hold), api.handler.clone());
+    assert_eq!(other.send(charge("k", "100")).await.text(), "run 2");
     assert_eq!(api.state().await, Some(State::Held));
 
     gate.open();

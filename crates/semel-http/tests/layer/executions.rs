@@ -3,7 +3,7 @@
 use http::{Response, StatusCode};
 use semel_core::{OnUnknown, State};
 
-use crate::support::{Api, Handler, HandlerError, With, charge, keyless, policy};
+use crate::support::{Api, Counts, Handler, HandlerError, With, charge, keyless, policy};
 
 #[tokio::test]
 async fn a_handler_sees_the_request_with_its_key_and_its_fence() {
@@ -63,13 +63,16 @@ async fn a_handler_that_panics_is_told_as_interrupted_and_its_outcome_is_unknown
         assert!(seen.run > 1, "on purpose");
         Ok(Response::new("ok".into()))
     });
-    let api = Api::new(policy(), handler);
+    let counts = Counts::default();
+    let api = Api::with_routes(counts.routes(policy()), handler);
     let reply = api.send(charge("k", "100")).await;
+    assert_eq!(counts.unknown_released(), 1);
     reply.assert_problem(500, "execution_interrupted", true);
     assert_eq!(reply.header("x-idempotency-expires"), None);
     assert_eq!(api.state().await, Some(State::Released));
     let retry = api.send(charge("k", "100")).await;
     assert_eq!((retry.status, retry.text()), (200, "ok"));
+    assert_eq!(counts.unknown_released(), 1);
 }
 
 #[tokio::test]

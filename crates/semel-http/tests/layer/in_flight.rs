@@ -5,7 +5,7 @@ use std::time::Duration;
 use semel_core::InFlight;
 use tokio::time::Instant;
 
-use crate::support::{Api, Handler, charge, policy, until};
+use crate::support::{Api, Handler, LEASE, Reply, charge, policy, until};
 
 #[tokio::test]
 async fn a_duplicate_is_told_to_come_again_and_then_gets_the_answer() {
@@ -86,4 +86,69 @@ async fn a_duplicate_that_waits_for_work_which_fails_for_now_executes_it() {
     assert_eq!(second.status, 201);
     assert!(!second.is_replayed());
     assert_eq!(api.handler.last().header("idempotency-fence"), Some("2"));
+}
+
+fn retry_after(reply: &Reply, status: u16) -> u64 {
+    reply.assert_problem(status, "request_in_progress", true);
+    reply.header("retry-after").unwrap().parse().unwrap()
+}
+
+/// The manual clock stands for a store whose holder does not renew: it is dead, or cut off.
+#[tokio::test(start_paused = true)]
+async fn a_duplicate_of_silent_work_is_told_when_its_lease_ends() {
+    for (in_flight, status) in [
+        (InFlight::Conflict, 409),
+        (InFlight::Accepted, 202),
+        (InFlight::Wait(Duration::from_millis(1)), 409),
+    ] {
+        let (handler, gate) = Handler::counting().gated();
+        let one = Api::new(policy(), handler);
+        let other = one.beside(policy().in_flight(in_flight), Handler::counting()).clocked();
+        let first = one.spawn(charge("k", "100"));
+        one.handler.started(1).await;
+        assert_eq!(retry_after(&other.send(charge("k", "100")).await, status), 1);
+
+        one.clock.advance(LEASE / 2);
+        let silent = other.send(charge("k", "100")).await;
+        assert_eq!(retry_after(&silent, status), 16);
+        assert!(silent.text().contains("nothing was heard of it"), "{}", silent.text());
+
+        // A client that obeys finds the lease over.
+        one.clock.advance(Duration::from_secs(16));
+        assert_eq!(other.send(charge("k", "100")).await.status, 201);
+        gate.open();
+        assert!(first.await.unwrap().is_replayed());
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_duplicate_of_live_work_is_told_how_long_it_usually_takes() {
+    let (handler, gate) = Handler::counting().gated();
+    let api = Api::new(policy(), handler).clocked();
+    let usual = api.spawn(charge("usual", "100"));
+    api.handler.started(1).await;
+    tokio::time::advance(Duration::from_millis(4_200)).await;
+    gate.open();
+    assert_eq!(usual.await.unwrap().status, 201);
+
+    let (handler, gate) = Handler::counting().gated();
+    let slow = api.served_by(handler);
+    let first = slow.spawn(charge("k", "100"));
+    slow.handler.started(1).await;
+    assert_eq!(retry_after(&slow.send(charge("k", "100")).await, 409), 5);
+    gate.open();
+    assert_eq!(first.await.unwrap().status, 201);
+}
+
+/// It knows no more than how long the work usually takes.
+#[tokio::test(start_paused = true)]
+async fn without_the_stores_clock_a_duplicate_is_told_to_come_again_soon() {
+    let (handler, gate) = Handler::counting().gated();
+    let api = Api::new(policy(), handler);
+    let first = api.spawn(charge("k", "100"));
+    api.handler.started(1).await;
+    api.clock.advance(LEASE / 2);
+    assert_eq!(retry_after(&api.send(charge("k", "100")).await, 409), 1);
+    gate.open();
+    assert_eq!(first.await.unwrap().status, 201);
 }

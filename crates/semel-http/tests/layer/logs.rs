@@ -2,7 +2,7 @@
 //! body or a credential.
 
 use http::Response;
-use semel_core::OnStoreDown;
+use semel_core::{OnAbandoned, OnStoreDown};
 use semel_http::{Mode, PartSource};
 
 use crate::support::{
@@ -38,7 +38,8 @@ async fn no_key_body_or_credential_is_logged() {
         assert_eq!(api.send(secret("key-5ecret", body)).await.status, status);
     }
     api.clock.advance(LEASE);
-    assert_eq!(api.send(secret("key-5ecret", "body-5ecret")).await.status, 201);
+    let other = api.beside(policy(), api.handler.clone());
+    assert_eq!(other.send(secret("key-5ecret", "body-5ecret")).await.status, 201);
     gate.open();
     assert!(first.await.unwrap().is_replayed());
     // A reply that breaks off, bad keys, a body that breaks off.
@@ -97,4 +98,36 @@ async fn a_line_names_the_route_and_the_record_by_a_prefix() {
     let (record, _) = record.split_once('"').unwrap();
     assert!(record.len() == 12 && record.bytes().all(|byte| byte.is_ascii_hexdigit()), "{line}");
     assert!(!said.contains("5ecret"), "{said}");
+}
+
+/// What a process that is killed leaves behind: the start of an execution is logged before the service is asked,
+/// and its end, if no answer tells of it.
+#[tokio::test]
+async fn an_execution_is_logged_before_it_starts_and_when_its_client_has_left() {
+    let logs = Logs::of_this_thread();
+    let (handler, gate) = Handler::counting().gated();
+    let api = Api::new(policy().on_abandoned(OnAbandoned::Hold), handler);
+    let client = api.spawn(secret("key-5ecret", "body-5ecret"));
+    api.handler.started(1).await;
+    let said = logs.text();
+    let started = said.lines().find(|line| line.contains("execution started")).expect("a line");
+    assert!(started.contains("record=\"") && started.contains("fence=1"), "{started}");
+    client.abort();
+    gate.open();
+    until("its end is logged", || logs.text().contains("execution ended")).await;
+    let said = logs.text();
+    let ended = said.lines().find(|line| line.contains("execution ended")).expect("a line");
+    assert!(ended.contains("outcome=\"completed\""), "{ended}");
+    assert!(!said.contains("5ecret"), "{said}");
+}
+
+/// Its answer tells.
+#[tokio::test]
+async fn an_execution_whose_client_is_there_has_no_line_for_its_end() {
+    let logs = Logs::of_this_thread();
+    let api = Api::new(policy().on_abandoned(OnAbandoned::Hold), Handler::counting());
+    api.send(charge("k", "100")).await;
+    let said = logs.text();
+    assert!(said.contains("execution started") && said.contains("message=attempt"), "{said}");
+    assert!(!said.contains("execution ended"), "{said}");
 }

@@ -2,9 +2,9 @@
 
 use http::Response;
 use semel_core::{OnUnknown, Settlement, State};
-use semel_http::{OutcomeKind, PartSource, Profile};
+use semel_http::{OutcomeKind, PartSource, Preset, Profile, StatusPattern};
 
-use crate::support::{Api, Handler, TestBody, With, charge, policy};
+use crate::support::{Api, Counts, Handler, Logs, TestBody, With, charge, policy, until};
 
 /// Does a second attempt execute again after this status?
 async fn executes_again(profile: Profile, status: u16) -> bool {
@@ -46,6 +46,91 @@ async fn a_route_can_name_the_statuses_that_release() {
     let second = api.send(charge("k", "100")).await;
     assert_eq!(second.status, 500);
     api.send(charge("k", "100")).await.assert_replays(&second);
+}
+
+fn statuses(texts: &[&str]) -> Vec<StatusPattern> {
+    texts.iter().map(|text| text.parse().unwrap()).collect()
+}
+
+/// A proxy behind the gateway may have lost the answer of work that was done.
+#[tokio::test]
+async fn payments_hold_what_a_500_502_or_504_leaves_open() {
+    for status in [500, 502, 504] {
+        let payments = policy().preset(Preset::Payments);
+        let api = Api::new(payments, Handler::answering(status));
+        let charge = || charge("k", "100").with("authorization", "Bearer a");
+        let first = api.send(charge()).await;
+        assert_eq!((first.status, first.header("x-idempotency-expires")), (status, None));
+        api.send(charge()).await.assert_problem(409, "outcome_unknown", true);
+        assert_eq!((api.state().await, api.handler.runs()), (Some(State::Held), 1), "{status}");
+    }
+}
+
+#[tokio::test]
+async fn payments_release_what_says_that_nothing_was_done() {
+    for status in [408, 425, 429, 503] {
+        let api = Api::new(policy().preset(Preset::Payments), Handler::answering(status));
+        for run in 1..=2 {
+            let reply = api.send(charge("k", "100").with("authorization", "Bearer a")).await;
+            assert_eq!((reply.status, api.handler.runs()), (status, run), "{status}");
+        }
+    }
+}
+
+/// The client of that execution gets all of the service's own answer.
+#[tokio::test]
+async fn an_unknown_status_is_answered_as_it_came() {
+    let handler = Handler::replying(|_| {
+        let body = TestBody::from("the card network did not answer");
+        Response::builder().status(404).body(body).unwrap().with("x-trace", "t-1")
+    });
+    let policy = policy().unknown_statuses(statuses(&["404"])).on_unknown(OnUnknown::Hold);
+    let api = Api::new(policy, handler);
+    let first = api.send(charge("k", "100")).await;
+    assert_eq!((first.status, first.text()), (404, "the card network did not answer"));
+    assert_eq!(first.header("x-trace"), Some("t-1"));
+    api.send(charge("k", "100")).await.assert_problem(409, "outcome_unknown", true);
+}
+
+#[tokio::test]
+async fn an_unknown_outcome_that_is_released_is_counted_and_logged() {
+    let (logs, counts) = (Logs::of_this_thread(), Counts::default());
+    let policy = policy().unknown_statuses(statuses(&["5xx"])).release_statuses(statuses(&["503"]));
+    let handler = Handler::replying(|seen| {
+        let status = if seen.run == 1 { 503 } else { 500 };
+        Response::builder().status(status).body(TestBody::from("x")).unwrap()
+    });
+    let api = Api::with_routes(counts.routes(policy), handler);
+    assert_eq!(api.send(charge("k", "100")).await.status, 503);
+    assert_eq!(counts.unknown_released(), 0, "{}", logs.text());
+    assert_eq!(api.send(charge("k", "100")).await.status, 500);
+    assert_eq!((counts.unknown_released(), counts.of("released")), (1, 2));
+    let said = logs.text();
+    let line = said.lines().find(|line| line.contains("the outcome is unknown")).unwrap();
+    assert!(line.contains("fence=2") && line.contains("record=\""), "{line}");
+}
+
+/// I9: the client has left by then, as it often has when an upstream is slow.
+#[tokio::test]
+async fn an_unknown_outcome_is_counted_also_if_its_client_has_left() {
+    let counts = Counts::default();
+    let policy = policy().unknown_statuses(statuses(&["502"]));
+    let (handler, gate) = Handler::answering(502).gated();
+    let api = Api::with_routes(counts.routes(policy), handler);
+    let client = api.spawn(charge("k", "100"));
+    api.handler.started(1).await;
+    client.abort();
+    gate.open();
+    until("it was counted", || counts.unknown_released() == 1).await;
+}
+
+#[tokio::test]
+async fn a_held_outcome_is_not_counted_as_released() {
+    let counts = Counts::default();
+    let policy = policy().unknown_statuses(statuses(&["502"])).on_unknown(OnUnknown::Hold);
+    let api = Api::with_routes(counts.routes(policy), Handler::answering(502));
+    assert_eq!(api.send(charge("k", "100")).await.status, 502);
+    assert_eq!((counts.unknown_released(), counts.of("unknown")), (0, 1));
 }
 
 fn saying(status: u16, kind: OutcomeKind) -> Handler {

@@ -22,7 +22,7 @@ use super::session::{Asked, Found};
 use super::usual::Usual;
 use super::with_tokio_postgres::{ClaimValues, SettleValues, found};
 use super::{Permit, SameTransaction, TransactionClaim, corrupt};
-use crate::lane::connect;
+use crate::connect::connect;
 use crate::tls::Connector;
 use crate::{OpenError, Options};
 

@@ -249,8 +249,8 @@ fn settled(
     now: Timestamp,
 ) -> Record {
     let Claim::Execute(lease) = claim else { panic!("{claim:?}") };
-    let (created, expires) =
-        before.map_or((now, now.plus(TTL)), |record| (record.created, record.expires));
+    let (created, expires) = before
+        .map_or((now, now.plus(TTL)), |record| (record.created, record.expires.max(now.plus(TTL))));
     Record {
         fingerprint: attempt.fingerprint(),
         created,

@@ -192,8 +192,7 @@ async fn what_was_released_is_not_claimed_while_a_transaction_works_on_it() {
     let (working, claim) = tokio::join!(working, claiming);
     let refused = matches!(
         &claim,
-        Err(StoreError::Unavailable { .. } | StoreError::TimedOut { .. })
-            | Ok(Claim::InFlight { .. })
+        Err(StoreError::Declined { .. } | StoreError::TimedOut { .. }) | Ok(Claim::InFlight { .. })
     );
     assert!(refused, "{claim:?}");
     assert_eq!(fence(&working.unwrap()), 2);

@@ -1,11 +1,10 @@
 //! A connection on which channels are listened to.
 
-use redis::aio::MultiplexedConnection;
+use redis::aio::{AsyncPushSender, MultiplexedConnection};
 use redis::{
-    AsyncConnectionConfig, Cmd, Pipeline, ProtocolVersion, PushInfo, RedisConnectionInfo,
-    RedisError, Value,
+    AsyncConnectionConfig, Cmd, Pipeline, ProtocolVersion, RedisConnectionInfo, RedisError, Value,
 };
-use tokio::sync::mpsc::UnboundedSender;
+use semel_socket::Ending;
 use tokio::task::AbortHandle;
 
 use super::{Dial, in_time};
@@ -47,10 +46,11 @@ impl Dial {
     pub(crate) async fn connect_hearing(
         &self,
         to: &Endpoint,
-        pushes: UnboundedSender<PushInfo>,
+        pushes: impl AsyncPushSender,
     ) -> Result<Hearing, OpenError> {
         let connecting = async {
-            let stream = self.reach(to).await?;
+            // Nothing is claimed here.
+            let stream = self.reach(to, &Ending::default()).await?;
             let config = AsyncConnectionConfig::new()
                 // Whoever asks has a limit of its own.
                 .set_response_timeout(None)

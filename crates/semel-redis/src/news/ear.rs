@@ -5,9 +5,10 @@ use std::sync::Weak;
 use std::time::Duration;
 
 use redis::{ErrorKind, PushInfo, PushKind, RedisError, ServerErrorKind, Value};
-use tokio::sync::mpsc::{UnboundedReceiver, unbounded_channel};
+use tokio::sync::mpsc::Receiver;
 use tokio::time::{sleep, timeout};
 
+use super::pushes::{Pushes, pushes};
 use super::{Key, News};
 use crate::connection::{Dial, Hearing};
 use crate::url::Endpoint;
@@ -35,20 +36,18 @@ const IDLE: Duration = Duration::from_secs(30);
 /// After how long a silence the server is asked whether it is still there. A host that froze or was cut off
 /// says nothing, and that is also what there is to hear while nothing happens.
 const QUIET: Duration = Duration::from_secs(5);
+/// How many news may wait to be heard (I10): those of a second or so in which a server says nothing else. Who
+/// is further behind begins anew.
+const PUSHES_MAX: usize = 16_384;
 /// How many channels are asked for at once.
 const TOGETHER_MAX: usize = 256;
 
 /// Listens until nobody wants to hear anything more, or the connection breaks. Then whoever still wants
 /// to is looked after anew: another server may have the key by now.
-pub(super) async fn run(
-    news: Weak<News>,
-    endpoint: Endpoint,
-    dial: Dial,
-    mut asks: UnboundedReceiver<Ask>,
-) {
+pub(super) async fn run(news: Weak<News>, endpoint: Endpoint, dial: Dial, mut asks: Receiver<Ask>) {
     let mut ear = Ear { news, limit: dial.limit, wanted: HashSet::new() };
-    let (sender, pushes) = unbounded_channel();
-    match dial.connect_hearing(&endpoint, sender).await {
+    let (push, pushes) = pushes(PUSHES_MAX);
+    match dial.connect_hearing(&endpoint, push).await {
         Ok(connection) => {
             let Broken = ear.hear(&connection, pushes, &mut asks).await;
         }
@@ -88,8 +87,8 @@ impl Ear {
     async fn hear(
         &mut self,
         connection: &Hearing,
-        mut pushes: UnboundedReceiver<PushInfo>,
-        asks: &mut UnboundedReceiver<Ask>,
+        mut pushes: Pushes,
+        asks: &mut Receiver<Ask>,
     ) -> Broken {
         loop {
             let is_wanted = !self.wanted.is_empty();
@@ -121,7 +120,7 @@ impl Ear {
 
     /// All that is asked for now and changes anything. Of each key the latest counts, so each is in it once:
     /// what the server says about it has to be heard before it is asked for again.
-    fn together(&mut self, first: Ask, asks: &mut UnboundedReceiver<Ask>) -> Vec<Ask> {
+    fn together(&mut self, first: Ask, asks: &mut Receiver<Ask>) -> Vec<Ask> {
         let mut latest = HashMap::from([(first.key().clone(), first)]);
         while latest.len() < TOGETHER_MAX
             && let Ok(ask) = asks.try_recv()

@@ -8,6 +8,7 @@ use std::task::{Context, Poll, ready};
 use std::time::Duration;
 
 use redis::{RedisError, Value};
+use semel_socket::Ending;
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 use tokio::time::{Instant, Sleep, sleep};
 
@@ -18,6 +19,7 @@ use super::{Asker, Shared, closed};
 pub(super) struct Driver<S> {
     shared: Arc<Shared>,
     stream: S,
+    ending: Ending,
     /// What is being sent, and how much of it was.
     sending: Vec<u8>,
     sent: usize,
@@ -45,10 +47,11 @@ const LOOK_EVERY: Duration = Duration::from_millis(50);
 // === impl Driver ===
 
 impl<S: AsyncRead + AsyncWrite + Unpin> Driver<S> {
-    pub(super) fn new(shared: Arc<Shared>, stream: S) -> Self {
+    pub(super) fn new(shared: Arc<Shared>, stream: S, ending: Ending) -> Self {
         Self {
             shared,
             stream,
+            ending,
             sending: Vec::new(),
             sent: 0,
             is_flushed: true,
@@ -182,14 +185,21 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Driver<S> {
         }
     }
 
-    /// Tells those whose time is over, also those whose question could not even be sent. Their answers may
-    /// still come, and so may those of the others, but nobody should ask here any more.
+    /// Tells those whose time is over, also those whose question could not even be sent. The answers of the
+    /// others may still come, but nobody should ask here any more; and when nobody waits, it ends.
     fn give_up(&mut self) -> Option<RedisError> {
         let now = Instant::now();
         let mut desk = self.shared.desk();
-        let all = self.askers.iter_mut().chain(&mut desk.askers);
-        let late = all.map(|asker| asker.give_up(now)).filter(|is_late| *is_late).count();
-        desk.is_late |= late > 0;
+        let (mut late, mut waits) = (false, false);
+        for asker in self.askers.iter_mut().chain(&mut desk.askers) {
+            late |= asker.give_up(now);
+            waits |= asker.waits();
+        }
+        desk.is_late |= late;
+        if desk.is_late && !waits && desk.ended.is_none() {
+            desk.is_given_up = true;
+            return Some(closed());
+        }
         desk.ended.clone()
     }
 }
@@ -203,6 +213,9 @@ impl<S> Driver<S> {
             std::mem::take(&mut desk.askers)
         };
         drop(askers);
+        if !self.askers.is_empty() {
+            self.ending.reset();
+        }
         self.askers.clear();
         self.shared.room.close();
     }

@@ -2,6 +2,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use redis::Value;
+use semel_socket::Ending;
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _, DuplexStream, duplex};
 use tokio::task::{JoinHandle, yield_now};
 use tokio::time::Instant;
@@ -11,7 +12,7 @@ use super::{ROOM, ROOM_BYTES, Unanswered, Wire};
 
 fn wire() -> (Arc<Wire>, DuplexStream) {
     let (ours, theirs) = duplex(1 << 20);
-    (Arc::new(Wire::new(ours)), theirs)
+    (Arc::new(Wire::new(ours, Ending::default())), theirs)
 }
 
 fn ping(outbox: &mut Vec<u8>) {
@@ -65,7 +66,7 @@ async fn answers_come_in_the_order_of_the_questions() {
 #[tokio::test]
 async fn what_is_asked_at_once_is_sent_at_once() {
     let (ours, mut server) = duplex(1 << 20);
-    let wire = Arc::new(Wire::new(ours));
+    let wire = Arc::new(Wire::new(ours, Ending::default()));
     for _ in 0..50 {
         let wire = wire.clone();
         tokio::spawn(async move { wire.ask(ping).await });
@@ -179,7 +180,7 @@ async fn a_runtime_that_ends_takes_nobody_along() {
         let elsewhere = elsewhere.enable_time().build().expect("a runtime");
         let wire = {
             let _here = elsewhere.enter();
-            Arc::new(Wire::new(ours))
+            Arc::new(Wire::new(ours, Ending::default()))
         };
         let asked = asks_within(&wire, Duration::from_mins(1), 0);
         if is_sent {
@@ -235,7 +236,7 @@ async fn questions_that_belong_together_may_be_late_as_well() {
 #[tokio::test(start_paused = true)]
 async fn who_waits_behind_a_stuck_server_is_told_in_time() {
     let (ours, _server) = duplex(4);
-    let wire = Arc::new(Wire::new(ours));
+    let wire = Arc::new(Wire::new(ours, Ending::default()));
     let stuck = asks_within(&wire, Duration::from_secs(1), 0);
     while unanswered(&wire) == 0 {
         yield_now().await;
@@ -301,7 +302,7 @@ async fn whoever_lets_go_of_it_hangs_up_on_a_silent_server() {
 async fn everybody_gets_its_own_answer() {
     const EACH: u64 = 2_000;
     let (ours, theirs) = duplex(16);
-    let wire = Arc::new(Wire::new(ours));
+    let wire = Arc::new(Wire::new(ours, Ending::default()));
     let server = tokio::spawn(echo(theirs));
     let asking: Vec<_> = (0..8_u64)
         .map(|task| {

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use semel_core::{Claim, Policy, RecordId};
+use semel_core::{Claim, Policy, RecordId, Release};
 use semel_redis::OpenError;
 use semel_store::{Settled, Store as _, StoreError};
 use semel_testserver::Redis;
@@ -101,6 +101,44 @@ async fn values_that_are_not_records_are_damage() {
         let error = store.inspect(RecordId::from_bytes([number; 32])).await.expect_err("damage");
         assert!(matches!(error, StoreError::Corrupt { .. }), "{error:?}");
     }
+}
+
+/// What a later version of Semel wrote is refused by every verb, with the cure, and left as it is.
+#[tokio::test]
+async fn a_record_of_a_later_version_is_refused_and_kept() {
+    let server = Redis::start().expect("a server");
+    let store = open(&server.url()).await;
+    let (settled, held) = (lease(&store, 1).await, lease(&store, 2).await);
+    assert_eq!(store.settle(&settled, paid()).await.expect("an answer"), Settled::Recorded);
+    let key = |number: u8| format!("semel:{}", format!("{number:02x}").repeat(32));
+    let value = |number: u8| {
+        let digits = "local v = redis.call('GET', KEYS[1]) \
+                      return (v:gsub('.', function(c) return string.format('%02x', c:byte()) end))";
+        let expires = server.cli(&["PEXPIRETIME", &key(number)]).expect("a moment");
+        (server.cli(&["EVAL", digits, "1", &key(number)]).expect("a value"), expires)
+    };
+    for number in [1, 2] {
+        server.cli(&["SETRANGE", &key(number), "0", "\u{2}"]).expect("a later version");
+    }
+    let before = [value(1), value(2)];
+    let refused = |error: StoreError| {
+        assert!(matches!(error, StoreError::Corrupt { .. }), "{error:?}");
+        assert!(error.to_string().contains("use the newer version"), "{error}");
+    };
+    for number in [1, 2] {
+        refused(claim(&store, number, 1).await.expect_err("a later version"));
+        let id = RecordId::from_bytes([number; 32]);
+        refused(store.inspect(id).await.map(drop).expect_err("a later version"));
+    }
+    for lease in [&settled, &held] {
+        refused(store.settle(lease, paid()).await.map(drop).expect_err("a later version"));
+        let minute = Duration::from_mins(1);
+        refused(store.renew(lease, minute).await.map(drop).expect_err("a later version"));
+        for how in [Release::Retry, Release::Hold] {
+            refused(store.release(lease, how).await.map(drop).expect_err("a later version"));
+        }
+    }
+    assert_eq!([value(1), value(2)], before);
 }
 
 /// Trap 5 and I10: space comes back by itself.

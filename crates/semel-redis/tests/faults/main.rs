@@ -3,6 +3,8 @@
 mod alone;
 mod cluster;
 mod durable;
+mod full;
+mod late;
 mod near;
 mod news;
 mod patience;

@@ -1,7 +1,7 @@
 //! Something between us and a server that can be told to let nothing through.
 
 use std::io::{self, ErrorKind};
-use std::sync::Arc;
+use std::sync::{Arc, Mutex};
 
 use tokio::net::tcp::{OwnedReadHalf, OwnedWriteHalf};
 use tokio::net::{TcpListener, TcpStream};
@@ -11,7 +11,11 @@ use tokio::sync::watch;
 pub(crate) struct Relay {
     port: u16,
     answers: watch::Sender<bool>,
+    ends: Ends,
 }
+
+/// How those who spoke here have ended: in good order, or by an error.
+type Ends = Arc<Mutex<Vec<Option<ErrorKind>>>>;
 
 /// On each connection: once this was said, answers are held back until it was said so often.
 #[derive(Clone, Copy)]
@@ -28,19 +32,26 @@ impl Relay {
         let own = listener.local_addr().expect("an address").port();
         let answers = watch::Sender::new(true);
         let open = answers.subscribe();
+        let ends = Ends::default();
+        let noted = ends.clone();
         tokio::spawn(async move {
             while let Ok((client, _)) = listener.accept().await {
                 let Ok(server) = TcpStream::connect(("127.0.0.1", port)).await else {
                     continue;
                 };
-                pass(client, server, hold, open.clone());
+                pass(client, server, hold, open.clone(), noted.clone());
             }
         });
-        Self { port: own, answers }
+        Self { port: own, answers, ends }
     }
 
     pub(crate) fn port(&self) -> u16 {
         self.port
+    }
+
+    /// How connections to this port have ended so far: in good order (`None`), or by an error.
+    pub(crate) fn ends(&self) -> Vec<Option<ErrorKind>> {
+        self.ends.lock().expect("nobody panics with it").clone()
     }
 
     /// From now on connections are made, and nothing is answered; or it is again.
@@ -49,11 +60,21 @@ impl Relay {
     }
 }
 
-fn pass(client: TcpStream, server: TcpStream, hold: Option<Hold>, open: watch::Receiver<bool>) {
+fn pass(
+    client: TcpStream,
+    server: TcpStream,
+    hold: Option<Hold>,
+    open: watch::Receiver<bool>,
+    ends: Ends,
+) {
     let ((from_client, to_client), (from_server, to_server)) =
         (client.into_split(), server.into_split());
     let said = Arc::new(watch::Sender::new(0));
-    tokio::spawn(questions(from_client, to_server, hold, said.clone()));
+    let asked = questions(from_client, to_server, hold, said.clone());
+    tokio::spawn(async move {
+        let end = asked.await;
+        ends.lock().expect("nobody panics with it").push(end);
+    });
     tokio::spawn(answers(from_server, to_client, hold, said.subscribe(), open));
 }
 
@@ -62,15 +83,20 @@ async fn questions(
     to: OwnedWriteHalf,
     hold: Option<Hold>,
     said: Arc<watch::Sender<usize>>,
-) {
+) -> Option<ErrorKind> {
     let (mut all, mut bytes) = (Vec::new(), [0; 4096]);
-    while let Ok(len @ 1..) = read(&from, &mut bytes).await {
+    loop {
+        let len = match read(&from, &mut bytes).await {
+            Ok(0) => return None,
+            Ok(len) => len,
+            Err(error) => return Some(error.kind()),
+        };
         if let Some(hold) = hold {
             all.extend_from_slice(&bytes[..len]);
             said.send_replace(String::from_utf8_lossy(&all).matches(hold.word).count());
         }
         if write(&to, &bytes[..len]).await.is_err() {
-            return;
+            return None;
         }
     }
 }

@@ -1,8 +1,10 @@
 use semel_core::{Fence, OnAbandoned};
 
+use tokio::time::Instant;
+
 use super::*;
-use crate::ManualClock;
 use crate::unruly::{Mood, Unruly, attempt, clock, completed, lease, request};
+use crate::{ManualClock, ServerClock};
 
 const SECOND: Duration = Duration::from_secs(1);
 
@@ -230,4 +232,32 @@ async fn a_copy_does_not_keep_a_larger_buffer_alive() {
     let bytes = settlement.reply().unwrap().bytes();
     assert_eq!(bytes, &buffer.slice(10..20));
     assert!(!buffer.as_ptr_range().contains(&bytes.as_ptr()));
+}
+
+/// While the server's clock was ahead, another node found the record expired and executed anew. The
+/// copy of its first life must not be trusted again when the clock is back (I4).
+#[tokio::test(start_paused = true)]
+async fn copies_are_forgotten_when_the_servers_clock_is_set_back() {
+    let manual = clock();
+    let (inner, server) = (Unruly::on(&manual), Arc::new(ServerClock::unset()));
+    let cached = Cached::new(Arc::clone(&inner), server.clone(), CacheLimits::default());
+    let policy = policy(OnAbandoned::Reexecute);
+    let noon = manual.now();
+    server.set(noon, Instant::now());
+    let first = lease(&cached, &attempt("k", 1), &policy).await;
+    cached.settle(&first, completed("first")).await.unwrap();
+    assert!(cached.recall(&attempt("k", 2)).is_some());
+    manual.advance(SECOND * 120);
+    server.set(manual.now(), Instant::now());
+    let other = lease(&inner, &attempt("k", 3), &policy).await;
+    inner.settle(&other, completed("second")).await.unwrap();
+    server.set(noon, Instant::now());
+    assert_eq!(cached.recall(&attempt("k", 4)), None);
+    let answer = cached.claim(&attempt("k", 4), &policy).await.unwrap();
+    assert!(
+        matches!(&answer, Claim::Replay { settlement, .. } if *settlement == completed("second")),
+        "{answer:?}"
+    );
+    // And copies taken since are trusted.
+    assert!(cached.recall(&attempt("k", 5)).is_some());
 }

@@ -1,10 +1,10 @@
 //! A record past its time does not count, whether or not anybody has swept (trap 16).
 
-use semel_core::{Claim, Fence, Release};
+use semel_core::{Claim, Fence, OnAbandoned, Release};
 
 use super::Fixture;
 use super::trial::{
-    Trial, attempt, brief, completed, id, in_flight, other_request, patient, replayed,
+    Trial, attempt, brief, completed, id, in_flight, other_request, repeated, replayed, rules,
 };
 use crate::Renewed;
 
@@ -28,8 +28,8 @@ pub async fn record_is_replayed_until_it_expires<F: Fixture>() {
     assert_eq!(replayed(trial.claim(&attempt("k")).await), completed("paid"));
 }
 
-/// Retention counts from when the record was created, not from when it was settled.
-pub async fn ttl_counts_from_creation<F: Fixture>() {
+/// Retention counts from the claim that was granted, not from when its work was settled.
+pub async fn ttl_counts_from_the_claim<F: Fixture>() {
     let trial = Trial::<F>::begin().await;
     let lease = trial.lease_with(&attempt("k"), &brief::<F>()).await;
     trial.pass(F::UNIT * 2).await;
@@ -92,28 +92,69 @@ pub async fn renewed_work_is_in_flight_past_its_ttl<F: Fixture>() {
     assert_eq!(replayed(trial.claim(&attempt("k")).await), completed("paid"));
 }
 
-/// A lease granted shortly before the record would expire keeps it alive to the lease's end.
-pub async fn record_outlives_a_late_lease<F: Fixture>() {
-    let trial = Trial::<F>::begin().await;
-    let first = trial.lease_with(&attempt("k"), &brief::<F>()).await;
-    trial.hand_back(&first, Release::Retry).await;
-    trial.reach_just_before(first.expires()).await;
-    let second = trial.lease(&attempt("k")).await;
-    assert_eq!(second.fence(), Fence::FIRST.next());
-    assert_eq!(second.expires(), second.until());
-    trial.reach(first.expires()).await;
-    assert_eq!(in_flight(trial.claim(&attempt("k")).await), second.until());
+/// A lease granted shortly before the record would expire keeps it for a whole retention, whatever the
+/// record comes from: what is settled under it is replayed for as long as any other outcome.
+pub async fn late_lease_starts_the_retention_anew<F: Fixture>() {
+    for released in [true, false] {
+        let trial = Trial::<F>::begin().await;
+        let first = trial.lease_with(&attempt("k"), &brief::<F>()).await;
+        if released {
+            trial.hand_back(&first, Release::Retry).await;
+        }
+        trial.reach_just_before(first.expires()).await;
+        let before = trial.now().await;
+        let second = trial.lease_with(&attempt("k"), &brief::<F>()).await;
+        assert_eq!(second.fence(), Fence::FIRST.next());
+        trial.assert_counts_from(before, brief::<F>().ttl(), second.expires()).await;
+        trial.record_outcome(&second, &completed("paid")).await;
+        trial.reach(first.expires()).await;
+        assert_eq!(replayed(trial.claim(&attempt("k")).await), completed("paid"));
+        trial.reach_just_before(second.expires()).await;
+        assert_eq!(replayed(trial.claim(&attempt("k")).await), completed("paid"));
+        trial.reach(second.expires()).await;
+        assert_eq!(trial.look(id("k")).await, None);
+    }
 }
 
-/// A takeover is part of the same life: it neither restarts nor prolongs the retention.
-pub async fn takeover_keeps_the_records_life<F: Fixture>() {
+/// Its owner's own claim, repeated, is a grant as well.
+pub async fn repeated_claim_starts_the_retention_anew<F: Fixture>() {
     let trial = Trial::<F>::begin().await;
-    let late = trial.abandoned("k").await;
+    let owner = attempt("k");
+    let first = trial.lease_with(&owner, &brief::<F>()).await;
+    trial.reach_just_before(first.expires()).await;
+    let before = trial.now().await;
+    let again = trial.lease_with(&repeated(&owner), &brief::<F>()).await;
+    trial.assert_counts_from(before, brief::<F>().ttl(), again.expires()).await;
+    trial.record_outcome(&again, &completed("paid")).await;
+    trial.reach(first.expires()).await;
+    assert_eq!(replayed(trial.claim(&attempt("k")).await), completed("paid"));
+}
+
+/// A takeover is part of the same life, and a claim that asks for a shorter retention than is left
+/// takes nothing of it.
+pub async fn takeover_never_shortens_the_records_life<F: Fixture>() {
+    let trial = Trial::<F>::begin().await;
+    let long = rules(F::UNIT * 3, F::UNIT * 40, OnAbandoned::Reexecute);
+    let late = trial.lease_with(&attempt("k"), &long).await;
+    trial.abandon(&late).await;
     let before = trial.record(id("k")).await;
     let second = trial.lease_with(&attempt("k"), &brief::<F>()).await;
     let after = trial.record(id("k")).await;
     assert_eq!(after.created, before.created);
     assert_eq!(after.expires, late.expires());
     assert_eq!(second.expires(), late.expires());
-    assert!(second.expires() < before.created.plus(patient().ttl()));
+}
+
+/// Attempts that are granted nothing keep nothing: a record does not live on because it is asked for.
+pub async fn refused_claims_leave_the_retention_alone<F: Fixture>() {
+    let trial = Trial::<F>::begin().await;
+    let first = attempt("k");
+    let lease = trial.lease_with(&first, &brief::<F>()).await;
+    let _ = in_flight(trial.claim(&attempt("k")).await);
+    trial.hand_back(&lease, Release::Retry).await;
+    let _ = in_flight(trial.claim(&repeated(&first)).await);
+    assert_eq!(trial.claim(&other_request("k")).await, Claim::Mismatch);
+    assert_eq!(trial.record(id("k")).await.expires, lease.expires());
+    trial.reach(lease.expires()).await;
+    assert_eq!(trial.look(id("k")).await, None);
 }

@@ -164,13 +164,15 @@ macro_rules! store_conformance {
                 expiry {
                     settled_record_past_its_ttl_executes_again,
                     record_is_replayed_until_it_expires,
-                    ttl_counts_from_creation,
+                    ttl_counts_from_the_claim,
                     expired_record_is_not_seen,
                     unsettled_records_expire_too,
                     expired_key_is_free_for_another_request,
                     renewed_work_is_in_flight_past_its_ttl,
-                    record_outlives_a_late_lease,
-                    takeover_keeps_the_records_life,
+                    late_lease_starts_the_retention_anew,
+                    repeated_claim_starts_the_retention_anew,
+                    takeover_never_shortens_the_records_life,
+                    refused_claims_leave_the_retention_alone,
                 }
                 abandoned {
                     reexecute_grants_the_next_fence,
@@ -197,7 +199,8 @@ macro_rules! store_conformance {
                     repeated_claim_goes_on_after_its_lease_ran_out,
                     repeated_claim_after_takeover_is_in_flight,
                     repeated_claim_after_settle_is_replayed,
-                    repeated_claim_after_release_gets_the_next_fence,
+                    repeated_claim_after_release_is_granted_nothing,
+                    released_owner_with_another_request_is_a_mismatch,
                     leases_of_a_repeated_claim_are_one,
                 }
                 races {

@@ -14,7 +14,7 @@ pub async fn released_work_executes_again<F: Fixture>() {
     assert_eq!(trial.record(id("k")).await.state, State::Released);
     let second = trial.lease(&attempt("k")).await;
     assert_eq!(second.fence(), Fence::FIRST.next());
-    assert_eq!(second.expires(), first.expires());
+    assert!(second.expires() >= first.expires());
 }
 
 /// Work that may have happened is not tried again: the others are told that nobody knows.

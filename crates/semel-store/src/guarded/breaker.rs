@@ -45,6 +45,8 @@ pub enum BreakerState {
 pub(super) enum Caller {
     /// Somebody who needs the store now, and should not wait for what is probably in vain.
     User,
+    /// The holder of a lease, which tries again and again in the background.
+    Holder,
     /// Somebody who wants to know whether the store is there: the best probe there is.
     Watcher,
 }
@@ -166,6 +168,14 @@ impl Breaker {
         }
     }
 
+    /// Why calls are refused, if the breaker is not closed.
+    pub(super) fn cause(&self) -> Option<Cause> {
+        match &self.phase {
+            Phase::Closed { .. } => None,
+            Phase::Open { cause, .. } | Phase::HalfOpen { cause, .. } => Some(Arc::clone(cause)),
+        }
+    }
+
     pub(super) const fn state(&self) -> BreakerState {
         match self.phase {
             Phase::Closed { .. } => BreakerState::Closed,
@@ -178,7 +188,7 @@ impl Breaker {
     fn pause(&self, caller: Caller, lasts: Duration) -> Duration {
         match caller {
             Caller::User => lasts,
-            Caller::Watcher => lasts.min(*self.open_for.start()),
+            Caller::Holder | Caller::Watcher => lasts.min(*self.open_for.start()),
         }
     }
 

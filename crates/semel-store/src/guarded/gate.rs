@@ -2,25 +2,54 @@
 
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-use tokio::sync::{Semaphore, SemaphorePermit};
-use tokio::time::{Instant, timeout};
+use semel_core::RecordId;
+use tokio::sync::{Notify, Semaphore, SemaphorePermit};
+use tokio::time::{Instant, timeout, timeout_at};
 
 use super::Guard;
 use super::breaker::{Breaker, BreakerState, Caller, Cause, Ticket};
+use super::holders::Holders;
 use crate::{StoreError, StoreFuture};
 
 /// A deadline, a breaker for each part, and a limit on calls.
 #[derive(Debug)]
 pub(crate) struct Gate {
     guard: Guard,
-    breakers: Box<[Mutex<Breaker>]>,
+    parts: Box<[Mutex<Part>]>,
     calls: Semaphore,
+    /// Every holder of some part has been answered after an outage.
+    holders_done: Notify,
+}
+
+#[derive(Debug)]
+struct Part {
+    breaker: Breaker,
+    holders: Holders,
+}
+
+/// A verb as the gate sees it.
+#[derive(Clone, Copy, Debug)]
+pub(super) enum Kind {
+    /// Asks for a lease. In an outage, and for a moment after it, holders go first.
+    Claim,
+    /// Renews, settles or releases a lease of this record.
+    Holder(RecordId),
+    /// Anything else.
+    Other,
+}
+
+/// Why a call was not begun.
+enum Refused {
+    Because(StoreError),
+    /// Holders go first, until then at most.
+    HoldersFirst(Instant),
 }
 
 /// One call that the breaker let through. Dropped without having ended, it tells the breaker so.
 struct Call<'a> {
     gate: &'a Gate,
-    breaker: &'a Mutex<Breaker>,
+    part: &'a Mutex<Part>,
+    kind: Kind,
     ticket: Option<Ticket>,
     _permit: SemaphorePermit<'a>,
 }
@@ -36,23 +65,27 @@ const OPEN_TIMES: u32 = 16;
 impl Gate {
     pub(crate) fn new(guard: Guard) -> Self {
         let open_for = guard.open_for..=guard.open_for * OPEN_TIMES;
-        let breaker = |_| Mutex::new(Breaker::new(guard.failures_to_open, open_for.clone()));
+        let part = |_| {
+            let breaker = Breaker::new(guard.failures_to_open, open_for.clone());
+            Mutex::new(Part { breaker, holders: Holders::new() })
+        };
         Self {
             guard,
-            breakers: (0..BREAKERS).map(breaker).collect(),
+            parts: (0..BREAKERS).map(part).collect(),
             calls: Semaphore::new(guard.calls_max.min(Semaphore::MAX_PERMITS)),
+            holders_done: Notify::new(),
         }
     }
 
     /// Of all parts: the state that is furthest from closed.
     pub(crate) fn state(&self) -> BreakerState {
-        let states = self.breakers.iter().map(|breaker| lock(breaker).state());
+        let states = self.parts.iter().map(|part| lock(part).breaker.state());
         states.max().unwrap_or(BreakerState::Closed)
     }
 
     /// Do calls to a part go through?
     pub(crate) fn is_closed(&self, part: usize) -> bool {
-        lock(self.breaker(part)).state() == BreakerState::Closed
+        lock(self.part(part)).breaker.state() == BreakerState::Closed
     }
 
     /// Makes one call to a part. `ask` is not called at all if the call may not be made.
@@ -62,7 +95,39 @@ impl Gate {
         part: usize,
         ask: impl FnOnce() -> StoreFuture<'a, T>,
     ) -> Result<T, StoreError> {
-        self.begin(Caller::User, part)?.make(verb, ask()).await
+        self.call_as(Kind::Other, verb, part, ask).await
+    }
+
+    /// The same for a verb of which the gate knows more.
+    pub(super) async fn call_as<'a, T>(
+        &'a self,
+        kind: Kind,
+        verb: &str,
+        part: usize,
+        ask: impl FnOnce() -> StoreFuture<'a, T>,
+    ) -> Result<T, StoreError> {
+        let call = match self.begin(kind, part) {
+            Ok(call) => call,
+            Err(Refused::Because(error)) => return Err(error),
+            // Boxed, being rare: every call would have room for it.
+            Err(Refused::HoldersFirst(until)) => Box::pin(self.stand_back(part, until)).await?,
+        };
+        call.make(verb, ask()).await
+    }
+
+    /// Lets the holders of a part go first, and then begins the claim in any case.
+    async fn stand_back(&self, part: usize, until: Instant) -> Result<Call<'_>, StoreError> {
+        loop {
+            let done = self.holders_done.notified();
+            match self.begin(Kind::Claim, part) {
+                Ok(call) => return Ok(call),
+                Err(Refused::Because(error)) => return Err(error),
+                // Either way it is looked again; past `until` no claim stands back.
+                Err(Refused::HoldersFirst(_)) => {
+                    let _ = timeout_at(until, done).await;
+                }
+            }
+        }
     }
 
     /// Asks for the health of all, from which something follows for each part.
@@ -71,28 +136,33 @@ impl Gate {
         part: usize,
         ask: impl FnOnce() -> StoreFuture<'a, T>,
     ) -> Result<T, StoreError> {
-        // Whoever is not let through has seen nothing.
-        let health = self.begin(Caller::Watcher, part)?.make("health", ask()).await;
+        // A watcher that is not let through has seen nothing.
+        let permit = self.permit()?;
+        let part = self.part(part);
+        let admitted = lock(part).breaker.admit(Caller::Watcher, Instant::now());
+        let ticket = Some(admitted.map_err(|cause| refused(&cause))?);
+        let call = Call { gate: self, part, kind: Kind::Other, ticket, _permit: permit };
+        let health = call.make("health", ask()).await;
         let now = Instant::now();
-        self.breakers.iter().for_each(|breaker| lock(breaker).watched(health.is_ok(), now));
+        self.parts.iter().for_each(|part| lock(part).breaker.watched(health.is_ok(), now));
         health
     }
 
-    fn begin(&self, caller: Caller, part: usize) -> Result<Call<'_>, StoreError> {
-        let Ok(permit) = self.calls.try_acquire() else {
-            return Err(self.too_many_calls());
-        };
-        let breaker = self.breaker(part);
-        match lock(breaker).admit(caller, Instant::now()) {
-            Ok(ticket) => Ok(Call { gate: self, breaker, ticket: Some(ticket), _permit: permit }),
-            Err(cause) => Err(refused(&cause)),
-        }
+    fn begin(&self, kind: Kind, part: usize) -> Result<Call<'_>, Refused> {
+        let permit = self.permit().map_err(Refused::Because)?;
+        let part = self.part(part);
+        let ticket = lock(part).admit(kind, Instant::now())?;
+        Ok(Call { gate: self, part, kind, ticket: Some(ticket), _permit: permit })
     }
 
-    fn breaker(&self, part: usize) -> &Mutex<Breaker> {
+    fn permit(&self) -> Result<SemaphorePermit<'_>, StoreError> {
+        self.calls.try_acquire().map_err(|_| self.too_many_calls())
+    }
+
+    fn part(&self, part: usize) -> &Mutex<Part> {
         match part.checked_sub(1) {
-            None => &self.breakers[0],
-            Some(number) => &self.breakers[1 + number % (BREAKERS - 1)],
+            None => &self.parts[0],
+            Some(number) => &self.parts[1 + number % (BREAKERS - 1)],
         }
     }
 
@@ -110,9 +180,49 @@ fn refused(cause: &Cause) -> StoreError {
     ))
 }
 
-fn lock(breaker: &Mutex<Breaker>) -> MutexGuard<'_, Breaker> {
+fn lock(part: &Mutex<Part>) -> MutexGuard<'_, Part> {
     // No code panics while it holds the lock.
-    breaker.lock().unwrap_or_else(PoisonError::into_inner)
+    part.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+// === impl Part ===
+
+impl Part {
+    fn admit(&mut self, kind: Kind, now: Instant) -> Result<Ticket, Refused> {
+        let because = |cause: Cause| Refused::Because(refused(&cause));
+        match kind {
+            Kind::Claim => {
+                if let Some(until) = self.holders.first_until(now) {
+                    return Err(Refused::HoldersFirst(until));
+                }
+                // Holders find out themselves whether the store is back: a claim that did would be decided
+                // before them.
+                match self.breaker.cause() {
+                    Some(cause) if self.holders.are_there(now) => Err(because(cause)),
+                    _ => self.breaker.admit(Caller::User, now).map_err(because),
+                }
+            }
+            Kind::Holder(id) => self.breaker.admit(Caller::Holder, now).map_err(|cause| {
+                self.holders.failed(id, now);
+                because(cause)
+            }),
+            Kind::Other => self.breaker.admit(Caller::User, now).map_err(because),
+        }
+    }
+
+    /// Returns whether the last holder that claims stand back for was answered.
+    fn answered(&mut self, ticket: &Ticket, kind: Kind, now: Instant) -> bool {
+        let was_closed = self.breaker.state() == BreakerState::Closed;
+        self.breaker.answered(ticket);
+        let is_last = match kind {
+            Kind::Holder(id) => self.holders.answered(id),
+            Kind::Claim | Kind::Other => false,
+        };
+        if !was_closed && self.breaker.state() == BreakerState::Closed {
+            self.holders.store_is_back(now);
+        }
+        is_last
+    }
 }
 
 // === impl Call ===
@@ -133,13 +243,22 @@ impl Call<'_> {
             return;
         };
         match result {
-            Err(error) if error.is_passing() => {
-                // Where one part is gone, all may be: nobody should wait for each in turn.
+            Err(error) if error.is_outage() => {
+                // Where one part is gone, all may be: no caller should have to wait for each in turn.
                 let suspected = self.gate.state() != BreakerState::Closed;
-                let cause = || Arc::from(error.to_string());
-                lock(self.breaker).failed(&ticket, Instant::now(), suspected, cause);
+                let (now, cause) = (Instant::now(), || Arc::from(error.to_string()));
+                let mut part = lock(self.part);
+                if let Kind::Holder(id) = self.kind {
+                    part.holders.failed(id, now);
+                }
+                part.breaker.failed(&ticket, now, suspected, cause);
             }
-            _ => lock(self.breaker).answered(&ticket),
+            _ => {
+                let is_last = lock(self.part).answered(&ticket, self.kind, Instant::now());
+                if is_last {
+                    self.gate.holders_done.notify_waiters();
+                }
+            }
         }
     }
 }
@@ -147,7 +266,7 @@ impl Call<'_> {
 impl Drop for Call<'_> {
     fn drop(&mut self) {
         if let Some(ticket) = self.ticket.take() {
-            lock(self.breaker).dropped(&ticket, Instant::now());
+            lock(self.part).breaker.dropped(&ticket, Instant::now());
         }
     }
 }

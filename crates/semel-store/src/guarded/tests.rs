@@ -143,12 +143,12 @@ async fn a_dropped_probe_does_not_wedge_the_breaker() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn errors_that_no_pause_mends_do_not_open_the_breaker() {
+async fn errors_that_are_answers_do_not_open_the_breaker() {
     let (inner, guarded) = setup(opens_after(1));
-    for mood in [Mood::Corrupt, Mood::Misconfigured] {
+    for mood in [Mood::Corrupt, Mood::Misconfigured, Mood::Declined] {
         inner.turns(mood);
         let error = guarded.health().await.unwrap_err();
-        assert!(!error.is_passing(), "{error}");
+        assert!(!error.is_outage(), "{error}");
         assert_eq!(guarded.state(), BreakerState::Closed);
     }
 }
@@ -280,6 +280,71 @@ async fn calls_beyond_the_limit_fail_at_once() {
     assert_eq!((inner.asked(), guarded.state()), (2, BreakerState::Closed));
     assert!(one.await.is_ok() && two.await.is_ok());
     assert!(guarded.health().await.is_ok());
+}
+
+// --- holders first ---
+
+/// A store that is away, and a holder that could not settle.
+async fn outage_with_a_holder() -> (Arc<Unruly>, Guarded<Arc<Unruly>>, Lease) {
+    let (inner, guarded) = setup(opens_after(1));
+    let lease = lease(&guarded, &attempt("k", 1), &Policy::default()).await;
+    inner.turns(Mood::Unavailable);
+    assert!(guarded.settle(&lease, completed("paid")).await.is_err());
+    assert_eq!(guarded.state(), BreakerState::Open);
+    inner.turns(Mood::Willing);
+    inner.asked();
+    (inner, guarded, lease)
+}
+
+/// The story: the retry of a request found that the store was back, and was granted the lease that its holder was
+/// about to settle.
+#[tokio::test(start_paused = true)]
+async fn no_claim_finds_out_that_the_store_is_back_before_the_holders() {
+    let (inner, guarded, lease) = outage_with_a_holder().await;
+    let (other, policy) = (attempt("other", 2), Policy::default());
+    advance(Guard::default().open_for).await;
+    assert!(guarded.claim(&other, &policy).await.is_err());
+    assert_eq!(inner.asked(), 0);
+    assert_eq!(guarded.settle(&lease, completed("paid")).await.unwrap(), Settled::Recorded);
+    assert!(matches!(guarded.claim(&other, &policy).await, Ok(Claim::Execute(_))));
+}
+
+#[tokio::test(start_paused = true)]
+async fn claims_wait_for_the_holders_once_the_store_is_back() {
+    let (_, guarded, lease) = outage_with_a_holder().await;
+    let (other, policy) = (attempt("other", 2), Policy::default());
+    advance(Guard::default().open_for).await;
+    assert!(guarded.health().await.is_ok());
+    let mut claim = guarded.claim(&other, &policy);
+    assert!(begin(&mut claim).is_pending());
+    assert!(guarded.inspect(lease.id()).await.is_ok(), "only claims stand back");
+    let back = Instant::now();
+    assert_eq!(guarded.settle(&lease, completed("paid")).await.unwrap(), Settled::Recorded);
+    assert!(matches!(claim.await, Ok(Claim::Execute(_))));
+    assert_eq!(back.elapsed(), Duration::ZERO);
+}
+
+#[tokio::test(start_paused = true)]
+async fn claims_do_not_wait_for_long() {
+    let (_, guarded, _) = outage_with_a_holder().await;
+    advance(Guard::default().open_for).await;
+    assert!(guarded.health().await.is_ok());
+    let back = Instant::now();
+    let claimed = guarded.claim(&attempt("other", 2), &Policy::default()).await;
+    assert!(matches!(claimed, Ok(Claim::Execute(_))));
+    assert!(back.elapsed() <= Duration::from_secs(1) + MILLISECOND);
+}
+
+/// One failure is no outage.
+#[tokio::test(start_paused = true)]
+async fn claims_do_not_wait_for_a_holder_that_failed_once() {
+    let (inner, guarded) = setup(opens_after(2));
+    let lease = lease(&guarded, &attempt("k", 1), &Policy::default()).await;
+    inner.turns(Mood::Unavailable);
+    assert!(guarded.renew(&lease, MILLISECOND).await.is_err());
+    inner.turns(Mood::Willing);
+    let (other, policy) = (attempt("other", 2), Policy::default());
+    assert!(begin(&mut guarded.claim(&other, &policy)).is_ready());
 }
 
 /// Lets a verb begin.

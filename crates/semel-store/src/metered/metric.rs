@@ -16,7 +16,7 @@ pub const STORE: &str = "store";
 pub const VERB: &str = "verb";
 
 /// Label: what was answered, by verb. Every verb may also answer with an error: `unavailable`,
-/// `timed_out`, `corrupt` or `misconfigured`.
+/// `declined`, `timed_out`, `corrupt` or `misconfigured`.
 ///
 /// | verb | answers |
 /// |---|---|

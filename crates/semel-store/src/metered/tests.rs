@@ -120,16 +120,18 @@ async fn every_verb_is_counted_by_its_answer() {
 #[tokio::test]
 async fn errors_are_answers_too() {
     let (memo, inner, metered) = setup();
-    let moods = [Mood::Corrupt, Mood::Misconfigured, Mood::TimedOut, Mood::Unavailable];
+    let moods =
+        [Mood::Corrupt, Mood::Declined, Mood::Misconfigured, Mood::TimedOut, Mood::Unavailable];
     for mood in moods {
         inner.turns(mood);
         assert!(metered.health().await.is_err());
     }
-    let expected = ["corrupt", "misconfigured", "timed_out", "unavailable"].map(|answer| {
-        format!("semel_store_answers_total{{store=test,verb=health,answer={answer}}} 1")
-    });
+    let expected =
+        ["corrupt", "declined", "misconfigured", "timed_out", "unavailable"].map(|answer| {
+            format!("semel_store_answers_total{{store=test,verb=health,answer={answer}}} 1")
+        });
     assert_eq!(memo.counted(), expected);
-    assert_eq!(memo.seconds_of("health").len(), 4);
+    assert_eq!(memo.seconds_of("health").len(), 5);
 }
 
 #[tokio::test(start_paused = true)]
@@ -158,6 +160,6 @@ async fn keys_never_become_labels() {
     let after: Vec<String> = memo.counters.lock().unwrap().keys().cloned().collect();
     assert_eq!(after, registered);
     assert_eq!(memo.seconds.lock().unwrap().len(), 7);
-    // Five verbs with their answers, and four errors for each of the seven.
-    assert_eq!(registered.len(), 5 + 3 * 4 + 2 + 1 + 1 + 7 * 4);
+    // Five verbs with their answers, and five errors for each of the seven.
+    assert_eq!(registered.len(), 5 + 3 * 4 + 2 + 1 + 1 + 7 * 5);
 }

@@ -21,6 +21,7 @@ pub(super) enum Word {
     Swept,
     Healthy,
     Unavailable,
+    Declined,
     TimedOut,
     Corrupt,
     Misconfigured,
@@ -39,12 +40,13 @@ pub(super) trait Answer {
 impl Word {
     /// What any verb may answer instead.
     pub(super) const ERRORS: &'static [Self] =
-        &[Self::Unavailable, Self::TimedOut, Self::Corrupt, Self::Misconfigured];
+        &[Self::Unavailable, Self::Declined, Self::TimedOut, Self::Corrupt, Self::Misconfigured];
 
     pub(super) fn of<T: Answer>(result: &Result<T, StoreError>) -> Self {
         match result {
             Ok(answer) => answer.word(),
             Err(StoreError::Unavailable { .. }) => Self::Unavailable,
+            Err(StoreError::Declined { .. }) => Self::Declined,
             Err(StoreError::TimedOut { .. }) => Self::TimedOut,
             Err(StoreError::Corrupt { .. }) => Self::Corrupt,
             Err(StoreError::Misconfigured { .. }) => Self::Misconfigured,
@@ -69,6 +71,7 @@ impl Word {
             Self::Swept => "swept",
             Self::Healthy => "healthy",
             Self::Unavailable => "unavailable",
+            Self::Declined => "declined",
             Self::TimedOut => "timed_out",
             Self::Corrupt => "corrupt",
             Self::Misconfigured => "misconfigured",

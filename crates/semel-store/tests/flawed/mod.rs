@@ -5,8 +5,8 @@ use std::sync::{Mutex, MutexGuard};
 use std::time::Duration;
 
 use semel_core::{
-    Attempt, Claim, Decision, Fence, Lease, Policy, Record, RecordId, Release, Reply, Settlement,
-    State, Timestamp, Transition, decide, release, renew, settle,
+    Attempt, Claim, Decision, Fence, Lease, Owner, Policy, Record, RecordId, Release, Reply,
+    Settlement, State, Timestamp, Transition, decide, release, renew, settle,
 };
 use semel_store::conformance::{Fixture, FixtureClock};
 use semel_store::{
@@ -31,12 +31,16 @@ pub(crate) enum Flaw {
     CheckThenSet,
     /// Trap 5: retention is counted from the settlement.
     TtlFromSettle,
+    /// Retention is counted from the first claim, whatever is granted later.
+    TtlFromCreation,
     /// Trap 9: the fingerprint is compared only once the outcome is known.
     MismatchIgnoredInFlight,
     /// Trap 12: replies are kept as text.
     RepliesAsText,
     /// Trap 13: a repeated claim is taken for a duplicate.
     OwnerUnrecognised,
+    /// A late copy of a claim is granted a lease after its owner has released.
+    ReleasedOwnerGranted,
     /// Trap 16: expiry is left to the sweeper.
     ExpiryIgnored,
     /// I1: a renewal does not keep the record alive.
@@ -68,7 +72,7 @@ pub(crate) struct Flawed<const FLAW: u8> {
     store: FlawedStore,
 }
 
-const ALL: [Flaw; 19] = [
+const ALL: [Flaw; 21] = [
     Flaw::None,
     Flaw::SettleUnfenced,
     Flaw::ReleaseUnfenced,
@@ -76,9 +80,11 @@ const ALL: [Flaw; 19] = [
     Flaw::OwnerUnchecked,
     Flaw::CheckThenSet,
     Flaw::TtlFromSettle,
+    Flaw::TtlFromCreation,
     Flaw::MismatchIgnoredInFlight,
     Flaw::RepliesAsText,
     Flaw::OwnerUnrecognised,
+    Flaw::ReleasedOwnerGranted,
     Flaw::ExpiryIgnored,
     Flaw::RenewalForgetsExpiry,
     Flaw::RenewalShortens,
@@ -172,8 +178,23 @@ impl FlawedStore {
         if let Some(answer) = self.answer_wrongly(record.as_ref(), attempt, now) {
             return answer;
         }
-        let decision = decide(record.as_ref(), attempt, policy, now);
+        let record = record.map(|record| self.misread(record));
+        let mut decision = decide(record.as_ref(), attempt, policy, now);
+        if self.has(Flaw::TtlFromCreation) {
+            shorten(&mut decision, record.as_ref().filter(|record| !record.is_expired(now)));
+        }
         self.apply(&mut records, attempt.id(), decision)
+    }
+
+    /// The record as a claim takes it that does not look at all of it.
+    fn misread(&self, record: Record) -> Record {
+        match record.state {
+            // No attempt has this owner.
+            State::Released if self.has(Flaw::ReleasedOwnerGranted) => {
+                Record { owner: Owner::from_u128(u128::MAX), ..record }
+            }
+            _ => record,
+        }
     }
 
     /// The flaws of a claim that answers without deciding.
@@ -330,6 +351,16 @@ impl Store for FlawedStore {
 
     fn health(&self) -> StoreFuture<'_, Health> {
         Box::pin(async move { Ok(Health { now: self.clock.now(), kind: "flawed" }) })
+    }
+}
+
+/// Takes back what a grant adds to the life of a record, but for the end of its lease.
+fn shorten(decision: &mut Decision, before: Option<&Record>) {
+    if let (Claim::Execute(lease), Some(after), Some(before)) =
+        (&mut decision.claim, &mut decision.write, before)
+    {
+        after.expires = before.expires.max(lease.until());
+        lease.renewed(lease.until(), after.expires);
     }
 }
 

@@ -5,7 +5,7 @@ use semel_core::{Fence, OnStoreDown, OnUnknown, Outcome, Settlement, Timestamp};
 use semel_engine::{Answer, EngineError, Stored};
 
 use super::life::Life;
-use super::{Ended, Moment, Oracle, Verdict, require, word};
+use super::{AttemptLog, Ended, Moment, Oracle, Verdict, require, word};
 use crate::{Rule, Violation};
 
 impl Oracle {
@@ -108,10 +108,17 @@ impl Oracle {
 
     /// The life that an attempt has a lease of, under this fence. A claim that comes late may begin another
     /// life while its owner still executes under a lease of an expired one. The owner then holds that lease
-    /// as well, which is as good: it is the only one who executes.
+    /// as well, which is as good: it is the only one who executes. It may also begin when its owner has settled and
+    /// has not heard of it yet: the life that is settled is the one that counts.
     fn latest_life(&self, attempt: usize, fence: u64) -> usize {
-        let grants = self.attempts[attempt].grants.iter().rev();
-        grants.filter(|(_, granted)| *granted == fence).map(|(life, _)| *life).next().unwrap_or(0)
+        let log = &self.attempts[attempt];
+        let lives = &self.keys[log.key].lives;
+        let granted = || {
+            let grants = log.grants.iter().rev().filter(|(_, granted)| *granted == fence);
+            grants.map(|(life, _)| *life)
+        };
+        let settled = granted().find(|life| lives[*life].settled().is_some());
+        settled.or_else(|| granted().next()).unwrap_or(0)
     }
 
     /// No outcome is told before it is durable (I6), and no other than the recorded one (I4).
@@ -206,10 +213,21 @@ impl Oracle {
         let others = self.keys[log.key].lives.iter();
         let is_right = others
             .filter(|life| life.replaced.is_none_or(|replaced| replaced >= log.began.at))
-            .any(|life| life.fingerprint != log.fingerprint);
+            .any(|life| life.fingerprint != log.fingerprint)
+            || self.has_other_work(attempt);
         require(Rule::Decided, Some(log.key), moment, is_right, || {
             format!("a{attempt} was told of a mismatch with nothing")
         })
+    }
+
+    /// May the process of an attempt execute or settle another request under the same key? It need not ask the store
+    /// then. It may not have heard that what it wrote was written, nor, after work without protection, what became of
+    /// its claims.
+    fn has_other_work(&self, attempt: usize) -> bool {
+        let log = &self.attempts[attempt];
+        let is_other =
+            |other: &&AttemptLog| other.fingerprint != log.fingerprint && other.is_beside(log);
+        self.attempts.iter().filter(is_other).any(|other| other.execution.is_some())
     }
 
     fn failed(&self, moment: Moment, attempt: usize, error: &EngineError) -> Result<(), Violation> {

@@ -17,6 +17,8 @@ enum View {
     Settled,
     Held,
     Released,
+    /// Released by whoever asks: a claim that comes late.
+    HandedBack,
     /// Leased to whoever asks.
     Own,
     /// Leased to another.
@@ -53,6 +55,11 @@ impl Oracle {
     }
 
     fn in_flight(&self, moment: Moment, key: usize, view: View, until: Timestamp) -> Verdict {
+        if view == View::HandedBack {
+            return require(Rule::Decided, Some(key), moment, until == moment.now, || {
+                format!("a lease that was handed back was said to run out at {until}")
+            });
+        }
         require(refused_wrongly(view), Some(key), moment, view == View::Leased, || {
             format!("a claim on a record that is {view:?} was answered in flight")
         })?;
@@ -84,6 +91,7 @@ impl Oracle {
             _ if life.fingerprint != sent.fingerprint => View::OfAnotherRequest,
             Stage::Settled(_) => View::Settled,
             Stage::Held => View::Held,
+            Stage::Released if life.owner == sent.owner.as_u128() => View::HandedBack,
             Stage::Released => View::Released,
             Stage::Leased { .. } if life.owner == sent.owner.as_u128() => View::Own,
             Stage::Leased { until } if now < *until => View::Leased,
@@ -121,12 +129,15 @@ impl Oracle {
             self.begin_life(moment, key, sent);
         }
         let log = &mut self.attempts[attempt];
-        if !log.grants.iter().any(|(_, granted)| *granted == fence) || view == View::None {
-            self.ghosts += u64::from(log.is_answered);
-        }
+        let is_new = !log.grants.iter().any(|(_, granted)| *granted == fence) || view == View::None;
+        self.ghosts += u64::from(is_new && log.is_answered);
         log.grants.push((self.keys[key].lives.len() - 1, fence));
         if let Some(life) = self.keys[key].lives.last_mut() {
             (life.fence, life.owner) = (fence, owner);
+            if is_new {
+                life.is_doubled = self.is_doubled;
+            }
+            life.kept(moment.now, sent.policy.ttl());
             life.extend(until, moment.at);
         }
         let expires = self.life(key).map(|life| life.expires);
@@ -150,6 +161,7 @@ impl Oracle {
             View::Settled => (Invariant::SettledIsFinal.into(), false),
             View::Leased => (Invariant::OneLease.into(), false),
             View::Held => (Rule::NotAgain, false),
+            View::HandedBack => (Rule::NoOrphans, false),
             View::Abandoned => (Rule::NotAgain, policy.on_abandoned() == OnAbandoned::Reexecute),
         };
         require(rule, Some(key), moment, holds, || {
@@ -184,6 +196,7 @@ impl Oracle {
             extended: moment.at,
             replaced: None,
             is_swept: false,
+            is_doubled: false,
             executions: Vec::new(),
             effects: 0,
         });

@@ -1,9 +1,11 @@
 //! What was executed.
 
+use std::time::Duration;
+
 use semel_core::invariants::Invariant;
 use semel_core::{Fence, OnAbandoned, OnStoreDown, OnUnknown, Outcome};
 
-use super::{Ended, ExecutionLog, Moment, Oracle, Verdict, require};
+use super::{AttemptLog, Ended, ExecutionLog, Moment, Oracle, Verdict, require};
 use crate::Rule;
 use crate::disk::LeaseSent;
 
@@ -55,9 +57,26 @@ impl Oracle {
             format!("a{attempt} executes under fence {fence}, which it was not granted")
         })?;
         let lease = grant.unwrap_or_default();
+        self.is_no_self_takeover(moment, attempt)?;
         self.may_execute_again(moment, key, lease.0)?;
         self.keys[key].lives[lease.0].executions.push(attempt);
         Ok(lease)
+    }
+
+    /// A process knows what it executes and what it has to settle. So no fault explains that it executes the same
+    /// once more beside it, whatever the policy.
+    fn is_no_self_takeover(&self, moment: Moment, attempt: usize) -> Verdict {
+        let log = &self.attempts[attempt];
+        let AttemptLog { key, node, .. } = *log;
+        let ttl = self.keys[key].policy.ttl();
+        let is_live = |other: &AttemptLog| {
+            other.execution.as_ref().is_some_and(|execution| execution.is_live(moment, ttl))
+        };
+        let own = self.attempts.iter().position(|other| other.is_beside(log) && is_live(other));
+        require(Rule::SelfTakeover, Some(key), moment, own.is_none(), || {
+            let own = own.unwrap_or_default();
+            format!("node-{node} executes a{attempt} while a{own} is not settled there")
+        })
     }
 
     /// Whatever was executed before in this life surely had no effect, or the policy is to take that
@@ -110,21 +129,72 @@ impl Oracle {
         }
     }
 
-    /// The execution under a lease, if there was one, be it that its holder did not know of the lease.
-    pub(super) fn execution_of(&self, sent: LeaseSent) -> Option<&ExecutionLog> {
-        let attempt = self.by_owner.get(&sent.owner.as_u128())?;
-        let execution = self.attempts[*attempt].execution.as_ref()?;
-        let is_of_lease = execution.lease.is_none_or(|(_, fence)| fence == sent.fence.get());
+    /// What may be written under a lease: what its owner has executed, or another attempt of the same process. That one
+    /// is given a lease which is granted beside its own, so that its work is recorded under it.
+    pub(super) fn executions_of(&self, sent: LeaseSent) -> impl Iterator<Item = &ExecutionLog> {
+        let owner = self.owner_of(sent);
+        let is_ours = move |log: &&AttemptLog| {
+            owner.is_some_and(|owner| log.is_beside(owner) && log.fingerprint == sent.fingerprint)
+        };
+        self.attempts.iter().filter(is_ours).filter_map(|log| log.execution.as_ref())
+    }
+
+    /// The execution under a lease by its owner, if there was one, be it that it did not know of the lease.
+    pub(super) fn own_execution_of(&self, sent: LeaseSent) -> Option<&ExecutionLog> {
+        let owner = self.owner_of(sent)?;
+        let execution = owner.execution.as_ref()?;
+        let latest = self.keys[owner.key].lives.len().saturating_sub(1);
+        let is_of_lease = execution.lease.is_none_or(|(life, fence)| {
+            // What was written already leaves nothing to be said of a later life, which begins with the same fence.
+            let is_over = execution.is_concluded && life != latest;
+            fence == sent.fence.get() && !is_over
+        });
         is_of_lease.then_some(execution)
     }
 
-    /// The store has answered what an execution's end was to write.
+    fn owner_of(&self, sent: LeaseSent) -> Option<&AttemptLog> {
+        self.by_owner.get(&sent.owner.as_u128()).map(|number| &self.attempts[*number])
+    }
+
+    /// The store has answered what an execution's end was to write: that of the owner, or one that has the lease
+    /// instead.
     pub(super) fn conclude(&mut self, sent: LeaseSent) {
-        let Some(attempt) = self.by_owner.get(&sent.owner.as_u128()) else {
+        let Some(number) = self.by_owner.get(&sent.owner.as_u128()).copied() else {
             return;
         };
-        if let Some(execution) = &mut self.attempts[*attempt].execution {
+        if let Some(execution) = &mut self.attempts[number].execution {
             execution.is_concluded = true;
+            return;
         }
+        for beside in 0..self.attempts.len() {
+            let is_beside = self.attempts[beside].is_beside(&self.attempts[number]);
+            let log = &mut self.attempts[beside];
+            let is_ours = is_beside && log.fingerprint == sent.fingerprint;
+            if let Some(execution) = log.execution.as_mut().filter(|_| is_ours) {
+                execution.is_concluded |= execution.ended.is_some();
+            }
+        }
+    }
+}
+
+// === impl AttemptLog ===
+
+impl AttemptLog {
+    /// Is it in the same process as another, and on the same key?
+    pub(super) fn is_beside(&self, other: &Self) -> bool {
+        let place = |log: &Self| (log.key, log.node, log.process);
+        place(self) == place(other)
+    }
+}
+
+// === impl ExecutionLog ===
+
+impl ExecutionLog {
+    /// Does it run under a lease, or is its outcome still to be written? After the record's retention there is nothing
+    /// left to write to, and it is given up.
+    fn is_live(&self, moment: Moment, ttl: Duration) -> bool {
+        let is_given_up = moment.at.saturating_sub(self.ended_at) >= ttl;
+        let is_settling = !self.is_concluded && !is_given_up;
+        self.lease.is_some() && (self.ended.is_none() || is_settling)
     }
 }

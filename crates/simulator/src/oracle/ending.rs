@@ -4,7 +4,7 @@ use semel_core::Fingerprint;
 use semel_core::invariants::Invariant;
 
 use super::life::Stage;
-use super::{Moment, Oracle, Verdict, require};
+use super::{AttemptLog, KeyLog, Moment, Oracle, Verdict, require};
 use crate::Rule;
 
 impl Oracle {
@@ -19,17 +19,21 @@ impl Oracle {
         live.map(|life| life.fingerprint)
     }
 
-    /// No lease is left with an attempt that was granted it unheard and executed nothing: it was handed back.
-    /// To be asked only where no claim comes late or twice, and so finds its attempt over.
+    /// No lease is left with an attempt that is over: it was settled, or handed back. To be asked when no process has
+    /// anything left to do.
+    ///
+    /// The second copy of a claim may be granted a lease when its attempt has had its answer and is gone. No attempt looks for
+    /// that one; TCP delivers no copies.
     pub(crate) fn no_orphans(&self, moment: Moment) -> Verdict {
         for (number, key) in self.keys.iter().enumerate() {
-            let Some(life) = key.lives.last().filter(|life| life.is_live(moment.now)) else {
+            let latest = key.lives.last().filter(|life| life.is_live(moment.now));
+            let Some(life) = latest.filter(|life| !life.is_doubled) else {
                 continue;
             };
             let holder = self.by_owner.get(&life.owner).map(|attempt| &self.attempts[*attempt]);
-            let is_idle = holder.is_some_and(|log| log.execution.is_none() && !log.is_cut);
-            let is_orphan = is_idle && matches!(life.stage, Stage::Leased { .. });
-            require(Rule::Live, Some(number), moment, !is_orphan, || {
+            let is_alive = holder.is_some_and(|log| !log.is_cut && !log.has_given_up(moment, key));
+            let is_orphan = is_alive && matches!(life.stage, Stage::Leased { .. });
+            require(Rule::NoOrphans, Some(number), moment, !is_orphan, || {
                 format!("the lease of {} was never handed back", self.attempt_word(life.owner))
             })?;
         }
@@ -55,5 +59,17 @@ impl Oracle {
             })?;
         }
         Ok(())
+    }
+}
+
+// === impl AttemptLog ===
+
+impl AttemptLog {
+    /// Had it an outcome that could not be written for as long as a record is kept?
+    fn has_given_up(&self, moment: Moment, key: &KeyLog) -> bool {
+        self.execution.as_ref().is_some_and(|execution| {
+            let waited = moment.at.saturating_sub(execution.ended_at);
+            execution.ended.is_some() && !execution.is_concluded && waited >= key.policy.ttl()
+        })
     }
 }

@@ -7,7 +7,7 @@ use semel_core::{OnUnknown, Outcome, Record, RecordId, Refusal, Release, Settlem
 use semel_store::{Released, Renewed, Settled};
 
 use super::life::{Life, Stage};
-use super::{Ended, Moment, Oracle, Verdict, nobody, require, word};
+use super::{Ended, ExecutionLog, Moment, Oracle, Verdict, nobody, require, word};
 use crate::disk::LeaseSent;
 use crate::{Rule, Violation};
 
@@ -83,14 +83,14 @@ impl Oracle {
         sent: LeaseSent,
         settlement: &Settlement,
     ) -> Verdict {
-        let ended = self.execution_of(sent).and_then(|execution| execution.ended.as_ref());
-        let is_right = match (ended, settlement) {
+        let mut ended = self.executions_of(sent).map(|execution| execution.ended.as_ref());
+        let is_right = ended.any(|ended| match (ended, settlement) {
             (Some(Ended::With(Outcome::Completed(done))), Settlement::Completed(reply))
             | (Some(Ended::With(Outcome::Failed(done))), Settlement::Failed(reply)) => {
                 done == reply
             }
             _ => false,
-        };
+        });
         require(Invariant::SameAnswer, Some(key), moment, is_right, || {
             format!(
                 "{} settles {}",
@@ -143,17 +143,19 @@ impl Oracle {
         how: Release,
     ) -> Verdict {
         let releases = self.keys[key].policy.on_unknown() == OnUnknown::Release;
-        let ended = self.execution_of(sent).map(|execution| execution.ended.as_ref());
-        let is_right = match ended {
-            // Nothing was executed: the lease was granted unheard.
-            None | Some(Some(Ended::With(Outcome::FailedForNow(_)))) => how == Release::Retry,
-            Some(Some(Ended::Panicked | Ended::With(Outcome::Unknown(_)))) => {
+        let may_be = |execution: &ExecutionLog| match &execution.ended {
+            Some(Ended::With(Outcome::FailedForNow(_))) => how == Release::Retry,
+            Some(Ended::Panicked | Ended::With(Outcome::Unknown(_))) => {
                 (how == Release::Retry) == releases
             }
-            Some(_) => false,
+            _ => false,
         };
+        let own = self.own_execution_of(sent);
+        // Nothing was executed, as the lease was granted unheard; or another of the process was given it.
+        let is_unheard = || how == Release::Retry || self.executions_of(sent).any(may_be);
+        let is_right = own.map_or_else(is_unheard, may_be);
         require(Rule::NotAgain, Some(key), moment, is_right, || {
-            format!("{how:?} of what ended as {ended:?}")
+            format!("{how:?} of what ended as {:?}", own.map(|execution| &execution.ended))
         })
     }
 

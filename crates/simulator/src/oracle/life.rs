@@ -16,6 +16,8 @@ pub(super) struct Life {
     pub(super) replaced: Option<Duration>,
     /// Was it deleted after it had expired?
     pub(super) is_swept: bool,
+    /// Was its latest lease granted to the second copy of a claim?
+    pub(super) is_doubled: bool,
     /// The attempts that executed under one of its leases.
     pub(super) executions: Vec<usize>,
     /// How often its work took effect.
@@ -47,6 +49,11 @@ impl Life {
             Stage::Settled(settlement) => Some(settlement),
             _ => None,
         }
+    }
+
+    /// A lease is granted. Retention counts from the latest grant.
+    pub(super) fn kept(&mut self, now: Timestamp, ttl: Duration) {
+        self.expires = self.expires.max(now.plus(ttl));
     }
 
     /// A lease is granted or renewed.

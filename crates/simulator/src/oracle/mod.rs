@@ -41,8 +41,12 @@ pub(crate) struct Oracle {
     by_owner: BTreeMap<u128, usize>,
     /// Per node: until when it was last kept from doing its part.
     troubled: Vec<Option<Duration>>,
+    /// Per node: how many processes have ended.
+    processes: Vec<usize>,
     /// Did the store's clock go back?
     went_back: bool,
+    /// Is what is told now the second copy of a verb?
+    is_doubled: bool,
     ghosts: u64,
 }
 
@@ -58,6 +62,8 @@ struct AttemptLog {
     key: usize,
     fingerprint: Fingerprint,
     node: usize,
+    /// Which process of the node it is in.
+    process: usize,
     began: Moment,
     /// The lives and fences of the leases that it was granted.
     grants: Vec<(usize, u64)>,
@@ -98,7 +104,9 @@ impl Oracle {
             attempts: Vec::new(),
             by_owner: BTreeMap::new(),
             troubled: vec![None; plan.nodes],
+            processes: vec![0; plan.nodes],
             went_back: false,
+            is_doubled: false,
             ghosts: 0,
         }
     }
@@ -118,6 +126,7 @@ impl Oracle {
             key,
             fingerprint,
             node,
+            process: self.processes[node],
             began: moment,
             grants: Vec::new(),
             execution: None,
@@ -140,8 +149,14 @@ impl Oracle {
         self.went_back = true;
     }
 
+    /// What is told from now on is the second copy of a verb, or no longer is.
+    pub(crate) fn doubled(&mut self, is_doubled: bool) {
+        self.is_doubled = is_doubled;
+    }
+
     /// The process of a node ended: what it had begun need not come to an end.
     pub(crate) fn node_ended(&mut self, node: usize) {
+        self.processes[node] += 1;
         for attempt in self.attempts.iter_mut().filter(|attempt| attempt.node == node) {
             attempt.is_cut = true;
         }

@@ -5,6 +5,7 @@ use std::process::ExitCode;
 
 use clap::{Parser, Subcommand, ValueEnum};
 use semel_embedded::Durability;
+use semel_testkit::rounds::Tally;
 use semel_testkit::{rounds, writer};
 
 /// Crashes an embedded store on purpose, and checks that nothing acknowledged is lost.
@@ -99,8 +100,10 @@ fn run(command: Command) -> anyhow::Result<()> {
                 progress,
             ))?;
             println!(
-                "{} kills, {} records acknowledged, 0 lost",
-                tally.crashes, tally.acknowledged
+                "{} kills, {} records acknowledged, 0 lost ({})",
+                tally.crashes,
+                tally.acknowledged,
+                engine_work(&tally)
             );
             Ok(())
         }
@@ -121,12 +124,19 @@ fn run(command: Command) -> anyhow::Result<()> {
                 tally.acknowledged
             );
             println!(
-                "{} images, {} records acknowledged, 0 lost",
-                tally.crashes, tally.acknowledged
+                "{} images, {} records acknowledged, 0 lost ({})",
+                tally.crashes,
+                tally.acknowledged,
+                engine_work(&tally)
             );
             Ok(())
         }
     }
+}
+
+fn engine_work(tally: &Tally) -> String {
+    let Tally { tables, merged, rotations, .. } = tally;
+    format!("{tables} tables written, {merged} merged, {rotations} logs rotated")
 }
 
 fn say_progress(what: &str, done: u32, all: u32) {

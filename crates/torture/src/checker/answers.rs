@@ -1,7 +1,7 @@
 //! What clients were told, line by line.
 
-use super::record::{Ended, Execution, Known, Moment};
-use super::{Checker, Excuse, Heard, Open, Rule, Suspicion};
+use super::record::{self, Ended, Execution, Known, Moment};
+use super::{AFTERMATH, Checker, Excuse, Heard, Open, Rule, Suspicion};
 use crate::history::{Effect, Event, Purpose, Route};
 
 /// A client that waits so long for an answer should have had one.
@@ -22,7 +22,7 @@ const STORE_UNAVAILABLE: &str = "idempotency_store_unavailable";
 /// What must have happened where a client meets this refusal; `None` if nothing would explain it.
 fn cause_of(code: &str) -> Option<Excuse> {
     match code {
-        STORE_UNAVAILABLE => Some(Excuse::StoreAway),
+        STORE_UNAVAILABLE => Some(Excuse::StoreAwayOrFull),
         "execution_interrupted" => Some(Excuse::Term),
         // The upstream is always there, and so is the way to it.
         "upstream_timeout" | UPSTREAM_UNREACHABLE => Some(Excuse::Gateway),
@@ -31,6 +31,22 @@ fn cause_of(code: &str) -> Option<Excuse> {
             Some(Excuse::Any)
         }
         _ => None,
+    }
+}
+
+/// Is this the answer to a request that is replayed the outcome if there is one?
+fn may_ask_for_replay(purpose: Purpose, code: &str) -> bool {
+    let is_whole = !matches!(purpose, Purpose::Mismatch | Purpose::Probe);
+    is_whole && matches!(code, STORE_UNAVAILABLE | "outcome_unknown" | "request_in_progress")
+}
+
+// === impl Open ===
+
+impl Open {
+    fn heard(&self, line: u64, t: u64, is_outcome: bool) -> record::Heard {
+        let sent = Moment { t: self.t, line: self.line };
+        let told = Moment { t, line };
+        record::Heard { gateway: self.gateway, sent, told, is_outcome }
     }
 }
 
@@ -53,9 +69,10 @@ impl Checker {
     pub(super) fn told_outcome(&mut self, line: u64, t: u64, open: Open, event: Event) {
         let Event::Ok { effect, digest, cookies, stored, .. } = event else { return };
         let lines = vec![open.line, line];
+        self.note_heard(line, t, open, true);
+        self.note_told(open, open.heard(line, t, true));
         let record = &mut self.records[open.record];
         let during = (record.first_invoke.unwrap_or(open.t), t);
-        record.heard(open.t, open.purpose);
         record.told.outcomes += 1;
         record.told.replays += u64::from(effect.replayed);
         self.report.outcomes += 1;
@@ -141,10 +158,14 @@ impl Checker {
         if open.purpose == Purpose::Read {
             record.last_word(open.gateway, Moment { t, line });
         }
+        let is_fresh = record.is_first_told_by(open.gateway);
         let Some(first) = &record.answer else {
             record.answer = Some(known);
             return;
         };
+        if is_fresh && self.faults.was_full(open.t, t) {
+            record.fresh_replays.push(open.heard(line, t, true));
+        }
         if first.nonce == known.nonce && first.digest == known.digest {
             return;
         }
@@ -186,7 +207,10 @@ impl Checker {
         let Refusal { status, code, .. } = *refusal;
         *self.report.refusals.entry(code.to_owned()).or_default() += 1;
         if refusal.tells_of_record(open.purpose) {
-            self.records[open.record].heard(open.t, open.purpose);
+            self.note_told(open, open.heard(line, t, false));
+        }
+        if may_ask_for_replay(open.purpose, code) {
+            self.note_heard(line, t, open, false);
         }
         let rule = match (open.purpose, code) {
             (Purpose::Mismatch, "idempotency_payload_mismatch") if status == 422 => return,
@@ -239,7 +263,20 @@ impl Checker {
     /// What must have happened where a client meets this refusal, if anything must.
     pub(super) fn cause_of(&self, open: Open, t: u64, code: &str) -> Option<Excuse> {
         let is_upstreams = code == UPSTREAM_UNREACHABLE && self.has_closed(open, t);
-        if is_upstreams { None } else { cause_of(code) }
+        // A replay needs no room, so that a full store excuses nothing.
+        let is_replay = code == STORE_UNAVAILABLE && self.records[open.record].is_known_at(open.t);
+        match cause_of(code) {
+            _ if is_upstreams => None,
+            Some(_) if is_replay => Some(Excuse::StoreAway),
+            cause => cause,
+        }
+    }
+
+    /// Keeps what was told while the store was full.
+    fn note_heard(&mut self, line: u64, t: u64, open: Open, is_outcome: bool) {
+        if self.faults.was_full(t, t) {
+            self.records[open.record].while_full.push(open.heard(line, t, is_outcome));
+        }
     }
 
     /// Did the upstream close the connection, as it does on purpose, when this request was executed?
@@ -259,7 +296,7 @@ impl Checker {
             let what = format!("{status} {code} that does not say when to come again");
             return self.convict(Rule::Bounded, record, lines, what);
         }
-        let Some(excuse) = cause_of(code) else { return };
+        let Some(excuse) = self.cause_of(open, t, code) else { return };
         let what = format!("{status} {code} of gateway {gateway}, and nothing had happened");
         let (rule, during) = (Rule::CauselessRefusal, (open.t, t));
         self.suspicions.push(Suspicion { rule, record, gateway, excuse, during, lines, what });
@@ -281,9 +318,44 @@ impl Checker {
             let what =
                 format!("{code}, after {} had been told as its recorded outcome", known.nonce);
             let lines = vec![known.at.line, open.line, line];
-            let from = record.losable_since(known.at.t);
-            self.accuse(Rule::SettledIsFinal, open.record, (from, t), lines, what);
+            let (rule, during) = (Rule::SettledIsFinal, (record.losable_since(known.at.t), t));
+            if code == "request_in_progress" && self.may_be_unaware(open) {
+                let Open { record, gateway, .. } = open;
+                let excuse = Excuse::Unheard(open.t);
+                self.suspicions.push(Suspicion {
+                    rule,
+                    record,
+                    gateway,
+                    excuse,
+                    during,
+                    lines,
+                    what,
+                });
+            } else {
+                self.accuse(rule, open.record, during, lines, what);
+            }
         }
+    }
+
+    /// Has the process that was asked executed the key itself? Then it need not ask the store, and may not have heard
+    /// that what it settled was settled, or that another has.
+    fn may_be_unaware(&self, open: Open) -> bool {
+        let record = &self.records[open.record];
+        record.executions.iter().any(|execution| {
+            let is_own = execution.gateway == open.gateway && execution.began <= open.t;
+            let is_released = execution.is_released(record.route, open.t);
+            let from = execution.began;
+            is_own && !is_released && !self.faults.has_ended(open.gateway, from, open.t)
+        })
+    }
+
+    /// What becomes of the record was told. If it could have been something else, and nothing would be said of that,
+    /// it tries nothing.
+    fn note_told(&mut self, open: Open, heard: record::Heard) {
+        let from = open.t.saturating_sub(AFTERMATH);
+        let is_excused = self.may_be_unaware(open)
+            && self.faults.store_loss(open.gateway, from, heard.told.t).is_some();
+        self.records[open.record].heard(heard, open.purpose, is_excused);
     }
 
     pub(super) fn told_nothing(&mut self, line: u64, t: u64, open: Open, heard: Heard, why: &str) {

@@ -36,6 +36,8 @@ pub(super) struct Faults {
     by_second: HashMap<u64, Vec<usize>>,
     last_second: u64,
     clock_went_back: bool,
+    /// When a disk was last full.
+    disk_was_full: Option<u64>,
 }
 
 // === impl Faults ===
@@ -49,6 +51,7 @@ impl Faults {
             by_second: HashMap::new(),
             last_second: 0,
             clock_went_back: false,
+            disk_was_full: None,
         }
     }
 
@@ -62,6 +65,9 @@ impl Faults {
         let Some(number) = self.open.remove(&id) else { return };
         let fault = &mut self.all[number];
         fault.ended = t;
+        if fault.kind == Kind::DiskFull.as_str() {
+            self.disk_was_full = self.disk_was_full.max(Some(t));
+        }
         for second in fault.began / SECOND..=t / SECOND {
             self.by_second.entry(second).or_default().push(number);
             self.last_second = self.last_second.max(second);
@@ -100,6 +106,31 @@ impl Faults {
         found.or_else(|| self.store_loss(gateway, from, until))
     }
 
+    /// What left a store without room for anything new.
+    pub(super) fn store_full(&self, gateway: usize, from: u64, until: u64) -> Option<&Happened> {
+        self.touching(Some(gateway), from, until).find(|fault| fault.fills_store())
+    }
+
+    /// Was a store full all the time between two moments?
+    pub(super) fn was_full(&self, from: u64, until: u64) -> bool {
+        let full = self.touching(None, from, until).filter(|fault| fault.fills_store());
+        full.map(Happened::span).any(|(began, ended)| began <= from && until <= ended)
+    }
+
+    /// Times of more than a lease in which a gateway was kept from its store, and which began before `until` and
+    /// went on after `from`: from when to when.
+    pub(super) fn outages(&self, gateway: usize, from: u64, until: u64) -> Vec<(u64, u64)> {
+        let breaks = |fault: &&Happened| fault.breaks_store();
+        // One that began before may go on as another.
+        let until_later = until.saturating_add(self.lease);
+        let found = self.touching(Some(gateway), from, until_later).filter(breaks);
+        let mut outages = merged(found.map(Happened::span).collect());
+        outages.retain(|(began, ended)| {
+            *began <= until && ended.saturating_sub((*began).max(from)) > self.lease
+        });
+        outages
+    }
+
     /// What happened to the gateway itself, or to the machine.
     pub(super) fn of_gateway(&self, gateway: usize, from: u64, until: u64) -> Option<&Happened> {
         let is_own =
@@ -114,7 +145,8 @@ impl Faults {
         from: u64,
         until: u64,
     ) -> Option<&Happened> {
-        let found = self.touching(Some(gateway), from, until).find(|fault| fault.breaks_store());
+        let breaks = |fault: &&Happened| fault.breaks_store() || fault.fills_store();
+        let found = self.touching(Some(gateway), from, until).find(breaks);
         found.or_else(|| self.long_stall(from, until))
     }
 
@@ -182,6 +214,11 @@ impl Faults {
         self.clock_went_back
     }
 
+    /// Until when a disk was full, if it was.
+    pub(super) fn disk_was_full(&self) -> Option<u64> {
+        self.disk_was_full
+    }
+
     /// Stalls that can have cost a lease: it is renewed at a third of its time, so what is left for the
     /// renewal and its repetitions must have been lost within a lease.
     fn long_stall(&self, from: u64, until: u64) -> Option<&Happened> {
@@ -241,6 +278,11 @@ impl Happened {
     /// The store itself, or the way there.
     fn breaks_store(&self) -> bool {
         let kinds = ["back-", "store-", "disk-"];
-        kinds.iter().any(|kind| self.kind.starts_with(kind)) && !self.near
+        kinds.iter().any(|kind| self.kind.starts_with(kind)) && !self.near && !self.fills_store()
+    }
+
+    /// Nothing new is taken in, and nothing else is wrong: what is there may be written and read.
+    fn fills_store(&self) -> bool {
+        self.kind == Kind::StoreFull.as_str()
     }
 }

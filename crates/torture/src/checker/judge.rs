@@ -8,6 +8,9 @@ use crate::stores::CLOCK_BACK_MAX;
 
 /// After the faults, a key may take its lease and this much longer, in microseconds.
 const LIVENESS: u64 = 5_000_000;
+/// How long after its disk was full an embedded store lets leases last that were live then, in microseconds, also those of
+/// a process that is gone (`OUTAGE_GRACE` in the store).
+const DISK_GRACE: u64 = 10_000_000;
 /// By then an outcome is settled, if nothing has happened yet: what happens later is no excuse.
 pub(super) const SETTLE: u64 = 500_000;
 /// How long before an execution its lease may have begun, when nothing holds the gateway up.
@@ -22,6 +25,7 @@ impl Checker {
             self.judge_takeovers(record);
             self.judge_fences(record);
             self.judge_recorded(record);
+            self.judge_full(record);
             self.judge_called_unknown(record);
             self.judge_last_words(record);
         }
@@ -38,6 +42,7 @@ impl Checker {
         for suspicion in std::mem::take(&mut self.suspicions) {
             let Suspicion { rule, record, gateway, excuse, during, lines, what } = suspicion;
             if !self.is_excused(excuse, gateway, during) {
+                let rule = self.name_full_store(rule, gateway, during);
                 self.accuse(rule, record, during, lines, what);
             }
         }
@@ -67,12 +72,20 @@ impl Checker {
             Excuse::Any => self.faults.any(gateway, before(SLACK), until).is_some(),
             Excuse::Gateway => self.faults.of_gateway(gateway, before(SLACK), until).is_some(),
             Excuse::Term => self.faults.is_termed(gateway, before(SLACK), until),
+            Excuse::Unheard(asked) => {
+                let from = asked.saturating_sub(AFTERMATH);
+                self.faults.store_loss(gateway, from, until).is_some()
+            }
             Excuse::Time(least) => {
                 until - from - self.faults.disturbed(gateway, from, until) < least
             }
             Excuse::StoreLoss => self.faults.store_loss(gateway, before(SLACK), until).is_some(),
             Excuse::StoreAway => {
                 self.faults.store_away(gateway, before(AFTERMATH), until).is_some()
+            }
+            Excuse::StoreAwayOrFull => {
+                self.faults.store_away(gateway, before(AFTERMATH), until).is_some()
+                    || self.faults.store_full(gateway, before(AFTERMATH), until).is_some()
             }
         }
     }
@@ -129,6 +142,14 @@ impl Checker {
                 format!("executed again; nothing had happened to gateway {gateway}"),
             ));
         };
+        if self.is_self_takeover(first, second) {
+            let (gateway, kind) = (first.gateway, &fault.kind);
+            let what = format!(
+                "gateway {gateway} executed {} itself, has not handed it back, and lives ({kind})",
+                first.nonce
+            );
+            return Some((Rule::SelfTakeover, what));
+        }
         // If it was only killed, its lease ran on by itself.
         let held_up = self.faults.held_up(first.gateway, from, second.began).is_some();
         let lease = self.head.lease_ms * 1_000;
@@ -219,7 +240,9 @@ impl Checker {
         }
         let back = if self.faults.clock_went_back() { CLOCK_BACK_MAX * 1_000 } else { 0 };
         let limit = self.head.lease_ms * 1_000 + LIVENESS + back;
-        if until - first.t > limit + self.faults.stalled(first.t, until) {
+        let grace = self.faults.disk_was_full().map_or(0, |full| full + DISK_GRACE + LIVENESS);
+        let latest = grace.max(first.t + limit) + self.faults.stalled(first.t, until);
+        if until > latest {
             let what = format!("the last word took {} ms", (until - first.t) / 1_000);
             return self.convict(Rule::Liveness, record, lines, what);
         }
@@ -256,9 +279,10 @@ impl Checker {
         };
         // It was handed back, and whoever was granted the next lease executed nothing.
         let was_released = latest.ended.as_ref().is_some_and(|ended| ended.status == 503);
-        if was_released && !self.is_orphan_accused(record, latest.end()) {
-            return;
+        if was_released {
+            return self.judge_orphan(record, (latest.end(), until), lines);
         }
+        let last_read = self.records[record].last_read.map_or(0, |read| read.t);
         let was_cut = latest.ended.as_ref().is_some_and(|ended| ended.status == 0);
         let (began, end) =
             (latest.began.saturating_sub(SLACK), latest.end().saturating_add(SETTLE));
@@ -267,7 +291,7 @@ impl Checker {
         if !was_cut && self.faults.lease_loss(latest.gateway, began, end).is_none() {
             let what = format!("{} was not disturbed, and its outcome is unknown", latest.nonce);
             self.accuse(Rule::Detached, record, (from, until), lines, what);
-        } else if self.had_time_to_settle(record, &latest) {
+        } else if self.had_time_to_settle(self.records[record].route, &latest, last_read) {
             let what =
                 format!("gateway {} lives, and never settled {}", latest.gateway, latest.nonce);
             self.accuse(Rule::SettlingGivenUp, record, (from, until), lines, what);
@@ -276,21 +300,25 @@ impl Checker {
 
     /// Has an execution an outcome, and did its gateway live until the key was last found held, with its
     /// store there for as long as settling may take? Under `hold` nobody takes the lease meanwhile.
-    pub(super) fn had_time_to_settle(&self, record: usize, execution: &Execution) -> bool {
-        let last_read = self.records[record].last_read.map_or(0, |read| read.t);
+    pub(super) fn had_time_to_settle(
+        &self,
+        route: Route,
+        execution: &Execution,
+        last_read: u64,
+    ) -> bool {
         let from = execution.began.saturating_sub(SLACK);
         execution.has_outcome()
-            && self.records[record].route == Route::Hold
+            && route == Route::Hold
             && !self.faults.has_ended(execution.gateway, from, last_read)
             && self.faults.longest_quiet(execution.end(), last_read) >= doubt()
     }
 
     /// Held, and never executed: somebody was granted a lease and has not heard of it. If it is alive, it
     /// finds out and hands the lease back, once it can.
-    fn judge_orphan(&mut self, record: usize, during: (u64, u64), lines: Vec<u64>) {
-        if self.is_orphan_accused(record, during.0.saturating_sub(SLACK)) {
-            let what = "held and never executed, and who was granted its lease lives".to_owned();
-            self.accuse(Rule::HeldUnexecuted, record, during, lines, what);
+    fn judge_orphan(&mut self, record: usize, (from, until): (u64, u64), lines: Vec<u64>) {
+        if self.is_orphan_accused(record, from.saturating_sub(SLACK)) {
+            let what = "held, and nothing was executed; who was granted its lease lives".to_owned();
+            self.accuse(Rule::HeldUnexecuted, record, (from, until), lines, what);
         }
     }
 

@@ -34,6 +34,23 @@ pub(super) struct Record {
     left: Vec<(usize, u64, u64)>,
     /// Requests that were refused because another held the lease: since when and until when.
     rivals: Vec<(u64, u64)>,
+    /// Requests that were told of the record when it had been executed and its outcome was not known.
+    pub(super) retries: Vec<Heard>,
+    /// All that was told while the store was full.
+    pub(super) while_full: Vec<Heard>,
+    /// The gateways that have told its recorded outcome.
+    told_by: Vec<usize>,
+    /// Replays, while the store was full, of gateways that cannot have had the outcome in their memory.
+    pub(super) fresh_replays: Vec<Heard>,
+}
+
+/// What a request was told.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Heard {
+    pub(super) gateway: usize,
+    pub(super) sent: Moment,
+    pub(super) told: Moment,
+    pub(super) is_outcome: bool,
 }
 
 /// How often something was told that a rule is about.
@@ -107,6 +124,10 @@ impl Record {
             mistaken: Vec::new(),
             left: Vec::new(),
             rivals: Vec::new(),
+            retries: Vec::new(),
+            while_full: Vec::new(),
+            told_by: Vec::new(),
+            fresh_replays: Vec::new(),
         }
     }
 
@@ -138,14 +159,29 @@ impl Record {
         }
     }
 
-    /// What becomes of the record was told to a request that was sent at `sent`.
-    pub(super) fn heard(&mut self, sent: u64, purpose: Purpose) {
-        let is_known = self.answer.as_ref().is_some_and(|known| known.at.t < sent);
+    /// What becomes of the record was told to a request. Would it be excused, had that not been its outcome?
+    pub(super) fn heard(&mut self, heard: Heard, purpose: Purpose, is_excused: bool) {
         if purpose == Purpose::Mismatch {
             self.told.mismatches += 1;
-        } else if is_known {
-            self.told.after_outcome += 1;
+        } else if self.is_known_at(heard.sent.t) {
+            self.told.after_outcome += u64::from(!is_excused);
+        } else if !self.executions.is_empty() {
+            self.retries.push(heard);
         }
+    }
+
+    /// A gateway told the recorded outcome. Had it to ask the store for it? It had not executed it, nor told it before.
+    pub(super) fn is_first_told_by(&mut self, gateway: usize) -> bool {
+        let is_new = !self.told_by.contains(&gateway);
+        if is_new {
+            self.told_by.push(gateway);
+        }
+        is_new && self.recorded().is_some_and(|execution| execution.gateway != gateway)
+    }
+
+    /// Had its recorded outcome been told by then?
+    pub(super) fn is_known_at(&self, t: u64) -> bool {
+        self.answer.as_ref().is_some_and(|known| known.at.t < t)
     }
 
     /// Somebody heard nothing, and is gone.
@@ -203,6 +239,12 @@ impl Record {
     /// first when it was gone already.
     pub(super) fn losable_since(&self, told: u64) -> u64 {
         self.recorded().map_or(told, |execution| execution.began.min(told))
+    }
+
+    /// Had another lease been granted after that of this execution, and been executed under, by then?
+    pub(super) fn is_replaced(&self, execution: &Execution, t: u64) -> bool {
+        let is_later = |other: &Execution| other.fence > execution.fence && other.began < t;
+        self.executions.iter().any(is_later)
     }
 
     /// The execution whose outcome is recorded.

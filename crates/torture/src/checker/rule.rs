@@ -43,6 +43,10 @@ pub enum Rule {
     HoldExecutedAgain,
     /// A key was executed again, and no fault explains it.
     UnexplainedExecution,
+    /// A gateway executed a key again that it had executed itself, and had not handed back.
+    SelfTakeover,
+    /// A store that was full did not record an outcome, or did not replay one.
+    FullStore,
     /// When all faults were over, a key did not come to its end in time.
     Liveness,
     /// A key is held that nobody executed, though whoever was granted its lease lives.
@@ -57,7 +61,7 @@ pub enum Rule {
 
 impl Rule {
     /// All of them.
-    pub const ALL: [Self; 22] = [
+    pub const ALL: [Self; 24] = [
         Self::OneLease,
         Self::SettledIsFinal,
         Self::Fenced,
@@ -76,6 +80,8 @@ impl Rule {
         Self::DrainedBody,
         Self::HoldExecutedAgain,
         Self::UnexplainedExecution,
+        Self::SelfTakeover,
+        Self::FullStore,
         Self::Liveness,
         Self::HeldUnexecuted,
         Self::CauselessRefusal,
@@ -103,6 +109,8 @@ impl Rule {
             Self::DrainedBody => "drained-body",
             Self::HoldExecutedAgain => "hold-executed-again",
             Self::UnexplainedExecution => "unexplained-execution",
+            Self::SelfTakeover => "self-takeover",
+            Self::FullStore => "full-store-keeps-outcomes",
             Self::Liveness => "liveness",
             Self::HeldUnexecuted => "held-unexecuted",
             Self::CauselessRefusal => "causeless-refusal",
@@ -126,6 +134,7 @@ impl Rule {
                 | Self::Detached
                 | Self::HoldExecutedAgain
                 | Self::UnexplainedExecution
+                | Self::SelfTakeover
                 | Self::HeldUnexecuted
         )
     }

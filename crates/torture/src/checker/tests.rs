@@ -3,8 +3,10 @@
 mod answers;
 mod executions;
 mod exits;
+mod full;
 mod last_words;
 mod story;
+mod takeover;
 mod trials;
 
 use std::collections::BTreeSet;

@@ -32,6 +32,7 @@ impl Checker {
             (Rule::Fenced, u64::from(record.answer.is_some() && self.has_stale_holder(record))),
             (Rule::AnswerLost, u64::from(record.was_known_before_reads() && is_read)),
             (Rule::Liveness, u64::from(is_read)),
+            (Rule::FullStore, self.tried_while_full(number)),
             (Rule::HeldUnexecuted, u64::from(is_read && self.may_be_orphan(record))),
         ];
         self.count(number, &counts);
@@ -49,6 +50,14 @@ impl Checker {
         record.route == Route::Hold
             && !is_explained
             && self.had_time_to_hand_back(from, first.t, again)
+    }
+
+    /// Would this execution be accused, had its key been found held in the end? It would have been asked for again
+    /// then, with those that were.
+    fn would_be_given_up(&self, record: &Record, execution: &Execution) -> bool {
+        let last_read = record.last_read.map_or(0, |read| read.t);
+        let until = self.asked_again.map_or(last_read, |again| again.max(last_read));
+        self.had_time_to_settle(record.route, execution, until)
     }
 
     /// Was a lease granted after another that nobody had handed back, and whose holder lived? Then that one
@@ -89,9 +98,10 @@ impl Checker {
                 (Rule::HoldExecutedAgain, u64::from(is_only && is_hold)),
                 (Rule::UnexplainedExecution, u64::from(is_only && keeps_lease && !is_hold)),
                 (Rule::Detached, u64::from(keeps_lease && is_left)),
+                (Rule::SelfTakeover, u64::from(self.may_take_over_from_itself(record, execution))),
                 (
                     Rule::SettlingGivenUp,
-                    u64::from(!keeps_lease && self.had_time_to_settle(number, execution)),
+                    u64::from(!has_store && self.would_be_given_up(record, execution)),
                 ),
             ]);
         }
@@ -114,7 +124,7 @@ impl Checker {
             let is_refusal_tried = match closed.heard {
                 Heard::Refused(cause) => is_without(cause),
                 // It could have been any refusal.
-                Heard::Answer => is_calm && is_without(Excuse::StoreAway),
+                Heard::Answer => is_calm && is_without(Excuse::StoreAwayOrFull),
                 _ => false,
             };
             for (rule, is_tried) in [

@@ -23,7 +23,7 @@ const PENDING_MAX: usize = 24;
 const REPLAYED_PERCENT: u64 = 30;
 const REPLAYS_MAX: u64 = 16;
 /// The last word of one gateway must be there by then; the checker says when it should be.
-const READ_LIMIT: Duration = Duration::from_secs(15);
+const READ_LIMIT: Duration = Duration::from_secs(20);
 const READ_REQUEST_LIMIT: Duration = Duration::from_secs(5);
 
 /// A client with a connection to each gateway that it keeps.

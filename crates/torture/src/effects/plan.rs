@@ -15,6 +15,15 @@ pub(super) struct Plan {
     pub(super) filling: Bytes,
 }
 
+/// What is to come how often.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Shares {
+    /// Of a hundred keys, how many take longer than the lease.
+    pub(crate) slow_percent: u64,
+    /// Of a hundred executions that are not slow, how many say that nothing happened.
+    pub(crate) refused_percent: u64,
+}
+
 /// Later ones succeed at once, so that every key comes to an end.
 const FENCE_WITH_FAILURES_MAX: u64 = 3;
 
@@ -24,7 +33,8 @@ impl Plan {
     /// Of the execution with this fence, out of all of its key.
     ///
     /// A key that is slow is slow most times: so a late holder finds its successor still at work.
-    pub(super) fn draw(seed: u64, slow_percent: u64, record: &str, fence: u64) -> Self {
+    pub(super) fn draw(seed: u64, shares: Shares, record: &str, fence: u64) -> Self {
+        let Shares { slow_percent, refused_percent } = shares;
         let is_slow = Dice::of(seed, record, 0).percent(slow_percent);
         let mut dice = Dice::of(seed, record, fence);
         let may_fail = fence <= FENCE_WITH_FAILURES_MAX;
@@ -39,10 +49,11 @@ impl Plan {
         };
         // Not both, or a key could take longer to come to its end than the checker waits.
         let may_fail = may_fail && !is_slow;
+        let refused = 3..3 + refused_percent;
         let status = match dice.roll() % 100 {
             0..3 => 402,
-            3..8 if may_fail => 503,
-            8 if may_fail => 0,
+            roll if may_fail && refused.contains(&roll) => 503,
+            roll if may_fail && roll == refused.end => 0,
             _ => 201,
         };
         Self { takes: Duration::from_millis(takes), status, filling: filling(&mut dice) }

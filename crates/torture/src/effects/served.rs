@@ -12,7 +12,7 @@ use hyper::header::{CONTENT_TYPE, DATE, HeaderMap, HeaderName, HeaderValue, SET_
 use hyper::{Request, Response};
 
 use super::log::EffectLog;
-use super::plan::Plan;
+use super::plan::{Plan, Shares};
 use crate::digest;
 use crate::fleet::LEASE;
 use crate::history::{Event, History, Route};
@@ -21,7 +21,7 @@ use crate::history::{Event, History, Route};
 #[derive(Debug)]
 pub(super) struct Served {
     seed: u64,
-    slow_percent: u64,
+    shares: Shares,
     history: History,
     log: EffectLog,
     next: AtomicU64,
@@ -103,9 +103,9 @@ fn variant(body: &[u8]) -> u8 {
 // === impl Served ===
 
 impl Served {
-    pub(super) fn new(seed: u64, slow_percent: u64, history: History, log: EffectLog) -> Self {
+    pub(super) fn new(seed: u64, shares: Shares, history: History, log: EffectLog) -> Self {
         let (next, latest) = (AtomicU64::new(1), Mutex::default());
-        Self { seed, slow_percent, history, log, next, latest }
+        Self { seed, shares, history, log, next, latest }
     }
 
     fn begin(&self, asked: Asked, body: &[u8]) -> Execution {
@@ -152,7 +152,7 @@ impl Served {
     async fn execute(&self, execution: Execution) -> Option<Response<Full<Bytes>>> {
         let Execution { nonce, scope, route, key, fence } = execution;
         let record = format!("{route}/{scope}/{key}");
-        let plan = Plan::draw(self.seed, self.slow_percent, &record, fence);
+        let plan = Plan::draw(self.seed, self.shares, &record, fence);
         if !plan.takes.is_zero() {
             tokio::time::sleep(plan.takes).await;
         }

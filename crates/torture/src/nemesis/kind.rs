@@ -35,12 +35,20 @@ pub enum Kind {
     BackReset,
     /// Connections to the store lead nowhere, and nobody is told.
     BackHalfOpen,
+    /// Connections to the store that are there stand still, and new ones do not. What was sent on the old ones
+    /// arrives in the end, though its sender has closed them, unless it has reset them.
+    BackLate,
     /// `kill -9` of the store's server, and a start.
     StoreKill,
     /// SIGSTOP of the store's server, and SIGCONT.
     StorePause,
     /// A restart of the store's server; in a cluster of a replica. Half of PostgreSQL's are unclean.
     StoreRestart,
+    /// The store's server is away, mostly for longer than the lease: killed, stopped or frozen. Of a cluster it is
+    /// a master together with its replica, so that nobody takes over.
+    StoreOutage,
+    /// The memory of the store's server is full, and freed again: what is there may be written, nothing may be added.
+    StoreFull,
     /// A cluster's master is killed, and its replica promoted.
     StoreFailover,
     /// A cluster's replica takes over in good order.
@@ -74,7 +82,7 @@ pub enum Group {
 
 impl Kind {
     /// All of them.
-    pub const ALL: [Self; 25] = [
+    pub const ALL: [Self; 28] = [
         Self::GatewayKill,
         Self::GatewayPause,
         Self::GatewayTerm,
@@ -90,9 +98,12 @@ impl Kind {
         Self::BackCut,
         Self::BackReset,
         Self::BackHalfOpen,
+        Self::BackLate,
         Self::StoreKill,
         Self::StorePause,
         Self::StoreRestart,
+        Self::StoreOutage,
+        Self::StoreFull,
         Self::StoreFailover,
         Self::StoreHandover,
         Self::NearKill,
@@ -120,9 +131,12 @@ impl Kind {
             Self::BackCut => "back-cut",
             Self::BackReset => "back-reset",
             Self::BackHalfOpen => "back-half-open",
+            Self::BackLate => "back-late",
             Self::StoreKill => "store-kill",
             Self::StorePause => "store-pause",
             Self::StoreRestart => "store-restart",
+            Self::StoreOutage => "store-outage",
+            Self::StoreFull => "store-full",
             Self::StoreFailover => "store-failover",
             Self::StoreHandover => "store-handover",
             Self::NearKill => "near-kill",
@@ -148,7 +162,8 @@ impl Kind {
             | Self::BackBlackHole
             | Self::BackCut
             | Self::BackReset
-            | Self::BackHalfOpen => Group::Back,
+            | Self::BackHalfOpen
+            | Self::BackLate => Group::Back,
             _ => Group::Store,
         }
     }

@@ -52,7 +52,12 @@ const NETWORK_SHORT: Pause = (50, 300);
 const STORE_SHORT: Pause = (100, 900);
 /// For how long, in the end, no gateway is ended: whoever could not settle lives to do so. Short runs have no
 /// time for that.
-const SPARED: Duration = Duration::from_secs(15);
+const SPARED: Duration = Duration::from_secs(25);
+/// When, before the end of a long run, the store is away for longer than the lease, whatever else was drawn: every
+/// gateway lives through it, and for long enough after it.
+const LAST_OUTAGE: Duration = Duration::from_secs(16);
+/// How long that lasts, in milliseconds.
+const LAST_OUTAGE_LASTS: (u64, u64) = (3_000, 9_000);
 
 // === impl Schedule ===
 
@@ -81,7 +86,9 @@ impl Schedule {
             let links: Vec<usize> = (0..terms.links).collect();
             tracks.push(terms.track("back", Group::Back, network, &links));
         }
-        tracks.push(terms.track("store", Group::Store, store, &[0]));
+        let mut of_store = terms.track("store", Group::Store, store, &[0]);
+        terms.end_with_an_outage(&mut of_store);
+        tracks.push(of_store);
         Self { tracks, spares_gateways_from: terms.spares_gateways_from() }
     }
 
@@ -135,6 +142,19 @@ impl Terms<'_> {
         track
     }
 
+    /// In place of what a long run would have at that time.
+    fn end_with_an_outage(&self, track: &mut Vec<Planned>) {
+        let outages = [Kind::StoreOutage, Kind::DiskFull];
+        let kind = self.kinds.iter().copied().find(|kind| outages.contains(kind));
+        let Some(kind) = kind.filter(|_| !self.is_short()) else { return };
+        let at = self.length.saturating_sub(LAST_OUTAGE);
+        let is_over = |planned: &Planned| planned.at + planned.lasts + mending(planned.kind) <= at;
+        track.retain(is_over);
+        let mut dice = Dice::of(self.seed, "last outage", 0);
+        let lasts = Duration::from_millis(dice.between(LAST_OUTAGE_LASTS.0, LAST_OUTAGE_LASTS.1));
+        track.push(Planned { at, kind, on: 0, lasts, seed: dice.roll() });
+    }
+
     /// Would it end gateways when none is to be ended? A rolling restart comes to the last of them late.
     fn is_left_out(&self, kind: Kind, at: Duration) -> bool {
         let comes_too_late = at + mending(kind) > self.spares_gateways_from();
@@ -142,11 +162,11 @@ impl Terms<'_> {
     }
 }
 
-/// Kills and pauses are what most promises are about, so they come more often.
+/// Kills, pauses and outages are what most promises are about, so they come more often.
 fn weighted(kinds: &[Kind]) -> Vec<Kind> {
     let times = |kind: &Kind| match kind {
         Kind::GatewayKill => 4,
-        Kind::GatewayPause => 2,
+        Kind::GatewayPause | Kind::StoreOutage | Kind::StoreFull | Kind::BackLate => 2,
         _ => 1,
     };
     kinds.iter().flat_map(|kind| std::iter::repeat_n(*kind, times(kind))).collect()
@@ -159,7 +179,15 @@ fn lasts(kind: Kind, is_short: bool, dice: &mut Dice) -> Duration {
         Kind::GatewayPause => (1_500, if is_short { 3_500 } else { 5_000 }),
         Kind::StoreKill | Kind::NearKill => (50, if is_short { 800 } else { 1_500 }),
         Kind::StorePause | Kind::NearPause => (200, if is_short { 2_000 } else { 4_000 }),
-        Kind::DiskFull => (500, 2_500),
+        // Some past the lease.
+        Kind::DiskFull if is_short => (1_500, 4_000),
+        Kind::DiskFull => (500, *dice.pick(&[2_500, 6_000, 12_000])),
+        Kind::StoreOutage if is_short => (2_300, 3_500),
+        Kind::StoreOutage => (1_000, *dice.pick(&[5_000, 8_000, 20_000])),
+        // Past the lease too: renewals must get through.
+        Kind::StoreFull => (2_300, if is_short { 3_000 } else { 7_000 }),
+        // Past the time that a claim has, so that it is sent again by another way.
+        Kind::BackLate => (3_000, if is_short { 3_800 } else { 8_000 }),
         Kind::StoreFailover => (100, 500),
         Kind::GatewayTerm
         | Kind::StoreRestart
@@ -178,7 +206,7 @@ fn mending(kind: Kind) -> Duration {
         Kind::GatewayTerm => 3_000,
         Kind::StoreFailover => 3_500,
         Kind::StoreHandover | Kind::StorePause => 1_500,
-        Kind::StoreKill | Kind::StoreRestart => 800,
+        Kind::StoreKill | Kind::StoreRestart | Kind::StoreOutage => 800,
         Kind::GatewayKill | Kind::NearKill | Kind::DiskFull => 200,
         _ => 0,
     })
@@ -212,17 +240,39 @@ mod tests {
 
     #[test]
     fn short_runs_have_every_kind_too() {
+        let kinds: Vec<Kind> =
+            Kind::ALL.into_iter().filter(|kind| *kind < Kind::NearKill).collect();
         for seed in 1..20 {
-            let all = draw(seed, 25, &Kind::ALL[..20]).tracks.concat();
+            let all = draw(seed, 30, &kinds).tracks.concat();
             let has = |kind: &&Kind| all.iter().any(|planned| planned.kind == **kind);
-            let missing: Vec<&Kind> = Kind::ALL[..20].iter().filter(|kind| !has(kind)).collect();
+            let missing: Vec<&Kind> = kinds.iter().filter(|kind| !has(kind)).collect();
             assert!(missing.is_empty(), "{seed}: {missing:?}");
         }
     }
 
     #[test]
+    fn a_long_run_ends_with_an_outage_that_every_gateway_lives_through() {
+        for (seed, kind) in (1..20).zip([Kind::StoreOutage, Kind::DiskFull].into_iter().cycle()) {
+            let kinds = [Kind::GatewayKill, Kind::GatewayTerm, Kind::StoreKill, kind];
+            let schedule = draw(seed, 60, &kinds);
+            let of_store = schedule.tracks.last().expect("a track");
+            let last = of_store.last().expect("an outage");
+            assert_eq!((last.kind, last.at), (kind, Duration::from_secs(44)), "{seed}");
+            assert!(last.lasts >= Duration::from_secs(3), "{seed}: {last:?}");
+            assert!(schedule.spares_gateways_from + Duration::from_secs(5) < last.at);
+            let before = &of_store[of_store.len() - 2];
+            assert!(before.at + before.lasts <= last.at, "{seed}: {before:?}");
+        }
+        let all = draw(5, 60, &[Kind::GatewayKill]).tracks.concat();
+        assert!(
+            all.iter().all(|planned| planned.kind == Kind::GatewayKill),
+            "only what is asked for"
+        );
+    }
+
+    #[test]
     fn in_the_end_of_a_long_run_no_gateway_is_ended() {
-        let calm = Duration::from_secs(45);
+        let calm = Duration::from_secs(35);
         let late = |seed, seconds| {
             let all = draw(seed, seconds, &Kind::ALL).tracks.concat().into_iter();
             all.filter(|planned| planned.at >= calm).map(|planned| planned.kind).collect::<Vec<_>>()
@@ -241,7 +291,10 @@ mod tests {
         let end = Duration::from_mins(1);
         let others = |seconds| {
             let mut all = draw(5, seconds, &Kind::ALL).tracks.concat();
-            all.retain(|planned| !planned.kind.ends_gateways() && planned.at + planned.lasts < end);
+            let is_moved = |planned: &Planned| {
+                planned.kind.ends_gateways() || planned.kind.group() == Group::Store
+            };
+            all.retain(|planned| !is_moved(planned) && planned.at + planned.lasts < end);
             all
         };
         assert_eq!(others(60), others(90));
@@ -261,7 +314,7 @@ mod tests {
         for seed in 1..20 {
             let all = draw(seed, 14, &[Kind::DiskFull]).tracks.concat();
             let full: Duration = all.iter().map(|planned| planned.lasts).sum();
-            assert!(!all.is_empty() && full < Duration::from_secs(7), "{seed}: {all:?}");
+            assert!(!all.is_empty() && full < Duration::from_secs(9), "{seed}: {all:?}");
         }
     }
 

@@ -18,6 +18,10 @@ use crate::stores::Stores;
 /// How long a connection may take to note that a fault struck it.
 const NOTED: Duration = Duration::from_millis(20);
 
+/// After how long connections stand still that have taken the place of those that did. By then verbs were given up,
+/// and sent again.
+const WAVE: Duration = Duration::from_millis(2_700);
+
 /// Breaks a fleet, its store and the networks between them.
 pub(crate) struct Nemesis<'a> {
     fleet: &'a Fleet,
@@ -179,7 +183,18 @@ impl Hits {
 fn poison(proxy: &Proxy, toxic: Toxic, lasts: Duration) -> u64 {
     let before = proxy.struck();
     proxy.set(toxic);
-    stop::sleep(lasts);
+    let mut left = lasts;
+    if let Toxic::Late { wave: first, is_queued } = toxic {
+        for wave in first + 1.. {
+            stop::sleep(left.min(WAVE));
+            left = left.saturating_sub(WAVE);
+            if left.is_zero() {
+                break;
+            }
+            proxy.set(Toxic::Late { wave, is_queued });
+        }
+    }
+    stop::sleep(left);
     proxy.set(Toxic::None);
     // Whoever was just struck has noted it by then.
     stop::sleep(NOTED);
@@ -201,6 +216,7 @@ fn toxic(kind: Kind, dice: &mut Dice) -> Toxic {
         }
         Kind::FrontCut | Kind::BackCut => Toxic::Cut { after_bytes: dice.between(1, 5_000) },
         Kind::FrontReset | Kind::BackReset => Toxic::Reset { after_bytes: dice.between(1, 5_000) },
+        Kind::BackLate => Toxic::Late { wave: 1, is_queued: dice.percent(50) },
         _ => Toxic::HalfOpen,
     }
 }

@@ -12,6 +12,8 @@ use super::{Direction, Network, Toxic};
 use crate::dice::Dice;
 
 const PIECE_BYTES: usize = 16 << 10;
+/// How much of what is late is kept for a connection.
+const KEPT_MAX: usize = 1 << 20;
 /// How often a slow connection moves.
 const SLOW_STEP: Duration = Duration::from_millis(50);
 const SLOW_STEPS_PER_SECOND: u64 = 20;
@@ -34,6 +36,8 @@ struct Way<'a> {
     dice: Dice,
     /// How many bytes may still pass, while a fault counts them.
     left: Option<u64>,
+    /// In which wave the connection came; 0 if it was before all.
+    since: u32,
 }
 
 /// Passes on what comes, both ways, as well as the network allows.
@@ -43,6 +47,7 @@ pub(super) async fn serve(
     network: Network,
     mut dice: Dice,
 ) {
+    let since = network.toxics.borrow().wave();
     let Ok(mut server) = TcpStream::connect(target).await else { return };
     let _ = (client.set_nodelay(true), server.set_nodelay(true));
     let ending = {
@@ -55,6 +60,7 @@ pub(super) async fn serve(
             network: network.clone(),
             dice: Dice::new(dice.roll()),
             left: None,
+            since,
         };
         let down = Way {
             from: server_reads,
@@ -63,6 +69,7 @@ pub(super) async fn serve(
             network: network.clone(),
             dice: Dice::new(dice.roll()),
             left: None,
+            since,
         };
         tokio::try_join!(up.pump(), down.pump()).err()
     };
@@ -103,15 +110,53 @@ impl Way<'_> {
                 }
                 read = self.from.read(&mut buffer) => {
                     let read = read?;
-                    if read == 0 {
+                    let is_over = if self.stands_still() {
+                        self.pass_on_late(&mut buffer, read).await?
+                    } else if read == 0 {
                         self.pass_holes().await?;
+                        true
+                    } else {
+                        self.pass_on(&buffer[..read]).await?;
+                        false
+                    };
+                    if is_over {
                         self.to.shutdown().await?;
                         return Ok(());
                     }
-                    self.pass_on(&buffer[..read]).await?;
                 }
             }
         }
+    }
+
+    /// Does nothing get through until the fault is over, on this connection but not on new ones?
+    fn stands_still(&self) -> bool {
+        self.since < self.network.toxics.borrow().wave() && self.direction == Direction::Up
+    }
+
+    /// Keeps what was read, and what comes, until the fault is over, and passes it on then. Was that the end? If
+    /// the sender resets the connection meanwhile, nothing is passed on, unless it waits on the way.
+    async fn pass_on_late(&mut self, buffer: &mut [u8], mut read: usize) -> Result<bool, Ending> {
+        let is_queued = self.network.toxics.borrow().is_queued();
+        let mut kept = Vec::new();
+        while read > 0 {
+            self.network.strike();
+            kept.extend_from_slice(&buffer[..read]);
+            read = tokio::select! {
+                biased;
+                over = self.network.toxics.wait_for(|toxic| toxic.wave() == 0) => {
+                    over.map_err(|_| Ending::Broken)?;
+                    break;
+                }
+                read = self.from.read(buffer), if kept.len() < KEPT_MAX => match read {
+                    Err(_) if is_queued => 0,
+                    read => read?,
+                },
+            };
+        }
+        let over = self.network.toxics.wait_for(|toxic| toxic.wave() == 0).await;
+        over.map(drop).map_err(|_| Ending::Broken)?;
+        self.to.write_all(&kept).await?;
+        Ok(read == 0)
     }
 
     /// A fault has begun or is over.

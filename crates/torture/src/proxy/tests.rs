@@ -52,6 +52,7 @@ async fn a_fault_strikes_where_something_is_said() {
         Toxic::BlackHole { direction: Direction::Down },
         Toxic::Cut { after_bytes: 1 },
         Toxic::Reset { after_bytes: 1 },
+        Toxic::Late { wave: 1, is_queued: false },
     ] {
         let (proxy, mut stream) = setting().await;
         proxy.set(toxic);
@@ -158,4 +159,82 @@ async fn without_a_target_connections_are_closed_and_later_ones_are_led() {
     proxy.lead_to(Some(echo().await));
     let mut stream = TcpStream::connect(proxy.address()).await.expect("a connection");
     assert_eq!(exchange(&mut stream, b"hello").await.expect("an echo"), b"hello");
+}
+
+/// What a server heard of each connection, once it is over.
+async fn listening() -> (Proxy, tokio::sync::mpsc::UnboundedReceiver<Vec<u8>>) {
+    let listener = TcpListener::bind("127.0.0.1:0").await.expect("a port");
+    let proxy = Proxy::start(1).await.expect("a proxy");
+    proxy.lead_to(Some(listener.local_addr().expect("an address")));
+    let (hear, heard) = tokio::sync::mpsc::unbounded_channel();
+    tokio::spawn(async move {
+        while let Ok((mut stream, _)) = listener.accept().await {
+            let hear = hear.clone();
+            tokio::spawn(async move {
+                let _ = stream.write_all(b"hello").await;
+                let mut said = Vec::new();
+                let _ = stream.read_to_end(&mut said).await;
+                let _ = hear.send(said);
+            });
+        }
+    });
+    (proxy, heard)
+}
+
+/// A connection through which something was sent while it stood still.
+async fn late(proxy: &Proxy, is_queued: bool) -> TcpStream {
+    let mut stream = TcpStream::connect(proxy.address()).await.expect("a connection");
+    // It is there before the fault.
+    stream.read_exact(&mut [0; 5]).await.expect("a greeting");
+    proxy.set(Toxic::Late { wave: 1, is_queued });
+    stream.write_all(b"late").await.expect("sent");
+    while proxy.struck() == 0 {
+        tokio::task::yield_now().await;
+    }
+    stream
+}
+
+#[tokio::test]
+async fn what_is_late_arrives_though_its_sender_has_closed() {
+    let (proxy, mut heard) = listening().await;
+    drop(late(&proxy, false).await);
+    // A new connection is as good as ever.
+    let mut new = TcpStream::connect(proxy.address()).await.expect("a connection");
+    new.write_all(b"new").await.expect("sent");
+    drop(new);
+    assert_eq!(timeout(LONG, heard.recv()).await.expect("in time"), Some(b"new".to_vec()));
+    // Until the next wave.
+    let mut newer = TcpStream::connect(proxy.address()).await.expect("a connection");
+    newer.read_exact(&mut [0; 5]).await.expect("a greeting");
+    proxy.set(Toxic::Late { wave: 2, is_queued: false });
+    let before = proxy.struck();
+    newer.write_all(b"later").await.expect("sent");
+    while proxy.struck() == before {
+        tokio::task::yield_now().await;
+    }
+    drop(newer);
+    proxy.set(Toxic::None);
+    let mut said = [heard.recv().await, heard.recv().await];
+    said.sort();
+    assert_eq!(said, [Some(b"late".to_vec()), Some(b"later".to_vec())]);
+}
+
+#[tokio::test]
+async fn what_is_late_never_arrives_if_its_sender_has_reset() {
+    let (proxy, mut heard) = listening().await;
+    let stream = late(&proxy, false).await;
+    stream.set_zero_linger().expect("set");
+    drop(stream);
+    let said = timeout(LONG, heard.recv()).await.expect("in time");
+    assert_eq!(said, Some(Vec::new()));
+}
+
+#[tokio::test]
+async fn what_waits_on_the_way_arrives_before_the_reset_behind_it() {
+    let (proxy, mut heard) = listening().await;
+    let stream = late(&proxy, true).await;
+    stream.set_zero_linger().expect("set");
+    drop(stream);
+    proxy.set(Toxic::None);
+    assert_eq!(timeout(LONG, heard.recv()).await.expect("in time"), Some(b"late".to_vec()));
 }

@@ -43,6 +43,16 @@ pub enum Toxic {
         /// At most.
         after_bytes: u64,
     },
+    /// Connections that were there when it began stand still on the way up, and new ones do not. What was sent on
+    /// them arrives when it is over, though its sender has closed them by then: a kernel goes on sending what it
+    /// was given.
+    Late {
+        /// It may strike again before it is over, with a higher number: those that were new then stand still too.
+        wave: u32,
+        /// Does what was sent wait on the way, with a reset behind it? Else it is lost and sent again by the sender's
+        /// kernel: a connection that was reset delivers nothing.
+        is_queued: bool,
+    },
     /// The far side is gone, and the near side is not told until it is over.
     HalfOpen,
 }
@@ -50,6 +60,18 @@ pub enum Toxic {
 // === impl Toxic ===
 
 impl Toxic {
+    /// The wave from which on connections stand still; 0 if none does.
+    pub(super) fn wave(self) -> u32 {
+        match self {
+            Self::Late { wave, .. } => wave,
+            _ => 0,
+        }
+    }
+
+    pub(super) fn is_queued(self) -> bool {
+        matches!(self, Self::Late { is_queued: true, .. })
+    }
+
     pub(super) fn swallows(self, way: Direction) -> bool {
         matches!(self, Self::BlackHole { direction } if direction == way)
     }

@@ -13,7 +13,7 @@ use std::time::Duration;
 use anyhow::{Context as _, bail, ensure};
 use semel_testserver::{Redis, RedisCluster};
 
-use super::server::version;
+use super::server::{fill, make_room, version};
 use super::{Ground, Link};
 use crate::dice::Dice;
 use crate::history::History;
@@ -113,6 +113,18 @@ impl Cluster {
                 server.pause()?;
                 stop::sleep(lasts);
                 server.resume()?;
+            }
+            Kind::StoreOutage => {
+                master.pause()?;
+                replica.pause()?;
+                stop::sleep(lasts);
+                master.resume()?;
+                replica.resume()?;
+            }
+            Kind::StoreFull => {
+                self.nodes.servers().iter().try_for_each(fill)?;
+                stop::sleep(lasts);
+                self.nodes.servers().iter().try_for_each(make_room)?;
             }
             Kind::StoreHandover => return self.hand_over_next(),
             Kind::StoreRestart => {

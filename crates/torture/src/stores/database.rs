@@ -77,6 +77,15 @@ impl Database {
                 }
                 self.server.start_again()?;
             }
+            Kind::StoreOutage => match dice.below(3) {
+                0 => return self.strike(Kind::StoreKill, lasts, dice),
+                1 => return self.strike(Kind::StorePause, lasts, dice),
+                _ => {
+                    self.server.stop_fast()?;
+                    stop::sleep(lasts);
+                    self.server.start_again()?;
+                }
+            },
             Kind::ClockForward | Kind::ClockBack => self.shift(jump(kind, dice))?,
             other => bail!("{other} cannot be done to PostgreSQL"),
         }

@@ -60,6 +60,20 @@ impl RedisServer {
                 self.server.stop()?;
                 self.server.start_again()?;
             }
+            Kind::StoreOutage => match dice.below(3) {
+                0 => return self.strike(Kind::StoreKill, lasts, dice),
+                1 => return self.strike(Kind::StorePause, lasts, dice),
+                _ => {
+                    self.server.stop()?;
+                    stop::sleep(lasts);
+                    self.server.start_again()?;
+                }
+            },
+            Kind::StoreFull => {
+                fill(&self.server)?;
+                stop::sleep(lasts);
+                make_room(&self.server)?;
+            }
             Kind::ClockForward | Kind::ClockBack => {
                 let by = jump(kind, dice);
                 let ahead = self.ahead_ms.fetch_add(by, Ordering::Relaxed) + by;
@@ -69,6 +83,18 @@ impl RedisServer {
         }
         Ok(())
     }
+}
+
+/// Leaves no memory for anything more, as if others had taken it.
+pub(super) fn fill(server: &Redis) -> anyhow::Result<()> {
+    server.cli(&["CONFIG", "SET", "maxmemory", "1"])?;
+    Ok(())
+}
+
+/// Takes that back.
+pub(super) fn make_room(server: &Redis) -> anyhow::Result<()> {
+    server.cli(&["CONFIG", "SET", "maxmemory", "0"])?;
+    Ok(())
 }
 
 /// The longest way back, in milliseconds: leases last as much longer.

@@ -6,10 +6,19 @@ use std::sync::OnceLock;
 
 use semel_torture::build_with_bugs;
 
-/// The program that bugs can be planted into.
+/// The program that bugs can be planted into, under a name of its own: each build, also one that changes nothing, takes
+/// the usual name away for a moment, and gateways are started all the time.
 pub(crate) fn semel() -> PathBuf {
     static SEMEL: OnceLock<PathBuf> = OnceLock::new();
-    SEMEL.get_or_init(|| build_with_bugs().expect("the gateway")).clone()
+    let link = || {
+        let built = build_with_bugs().expect("the gateway");
+        let name = format!("semel-{}", std::process::id());
+        let own = Path::new(env!("CARGO_TARGET_TMPDIR")).join(name);
+        let _ = std::fs::remove_file(&own);
+        std::fs::hard_link(built, &own).expect("another name for the gateway");
+        own
+    };
+    SEMEL.get_or_init(link).clone()
 }
 
 /// Waits for its turn, which lasts until this is dropped.

@@ -1,11 +1,15 @@
 //! "What a crash means" (DESIGN.md, section 3) for a fleet: one dies, another takes over.
 
+use std::thread;
+use std::time::Duration;
+
 use super::on_each_server;
 use crate::support::{Call, Gateway, Server, Setup, Upstream, eventually};
 
 on_each_server!(
     after_the_lease_of_the_dead_the_other_executes_again,
     after_the_lease_of_the_dead_the_other_holds,
+    a_client_that_obeys_retry_after_outlasts_the_lease_of_the_dead,
     an_answer_that_was_seen_survives_the_death_of_the_server,
 );
 
@@ -46,6 +50,28 @@ fn after_the_lease_of_the_dead_the_other_holds<S: Server>() {
     });
     Call::charge("k").send(&other).assert_problem(409, "outcome_unknown", true);
     assert_eq!(upstream.count(), 1, "a held key was executed again");
+}
+
+/// Row "first attempt still running", `Retry-After`: for a dead holder the seconds until its lease ends. The
+/// story: it was always 1, and a client that gave up after a few tries never saw the end of the lease.
+fn a_client_that_obeys_retry_after_outlasts_the_lease_of_the_dead<S: Server>() {
+    let policy = "lease = \"9s\"\non_abandoned = \"reexecute\"";
+    let (upstream, other) = killed_in_mid_execution::<S>(policy);
+    let mut told = Vec::new();
+    let answer = loop {
+        let answer = Call::charge("k").send(&other);
+        if answer.code().as_deref() != Some("request_in_progress") {
+            break answer;
+        }
+        let seconds = answer.retry_after().expect("a time to wait");
+        assert!((1..=10).contains(&seconds), "{seconds} s");
+        told.push(seconds);
+        assert!(told.len() <= 6, "told to come again after {told:?} s");
+        thread::sleep(Duration::from_secs(seconds));
+    };
+    assert_eq!((answer.status, answer.text().as_str()), (201, r#"{"execution":2}"#));
+    assert!(told.iter().any(|seconds| *seconds > 1), "{told:?}");
+    assert_eq!(upstream.fences("k"), [1, 2]);
 }
 
 /// I6: what a client has seen is durable, however soon the server dies.

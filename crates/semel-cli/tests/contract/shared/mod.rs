@@ -26,4 +26,4 @@ macro_rules! on_each_server {
         }
     };
 }
-use on_each_server;
+pub(crate) use on_each_server;

@@ -22,7 +22,7 @@ use std::sync::Barrier;
 use std::thread;
 use std::time::{Duration, Instant};
 
-pub(crate) use call::{Answer, Call};
+pub(crate) use call::{Answer, Call, Pending};
 #[cfg(any(feature = "postgres", feature = "redis"))]
 pub(crate) use command::Ended;
 pub(crate) use command::semel;

@@ -50,6 +50,7 @@ pub(in crate::config) const PRESETS: &[Bundle] = &[
             ("on_store_down", r#""closed""#),
             ("on_abandoned", r#""hold""#),
             ("on_unknown", r#""hold""#),
+            ("unknown_statuses", r#"["500", "502", "504"]"#),
             ("on_missing_scope", r#""reject""#),
             ("ttl", r#""48h""#),
         ],

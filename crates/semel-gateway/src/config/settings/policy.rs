@@ -65,7 +65,7 @@ pub(super) const SETTINGS: &[Setting] = &[
     policy(
         "ttl",
         Kind::Time { min: "10ms", max: "3650d" },
-        "How long a record lives after it was created. Later than that, a retry executes again.",
+        "How long a record lives after its latest granted claim. Later than that, a retry executes again.",
     )
     .or(r#""24h""#),
     policy(
@@ -84,14 +84,14 @@ pub(super) const SETTINGS: &[Setting] = &[
         "on_abandoned",
         Kind::Word(&["reexecute", "fail", "hold"]),
         "What becomes of work whose lease ran out: the next attempt executes again, it counts as \
-         failed, or it is held until someone resolves it.",
+         failed, or it is held until its holder settles or the record expires.",
     )
     .or(r#""reexecute""#),
     policy(
         "on_unknown",
         Kind::Word(&["release", "hold"]),
-        "What becomes of work whose outcome is unknown (connection lost, upstream too slow): a \
-         retry executes again, or it is held.",
+        "What becomes of work whose outcome is unknown (connection lost, upstream too slow, a status \
+         in `unknown_statuses`): a retry executes again, or it is held.",
     )
     .or(r#""release""#),
     policy(
@@ -118,6 +118,13 @@ pub(super) const SETTINGS: &[Setting] = &[
         "Replies that are not kept, so that a retry executes again.",
     )
     .or(r#"["408", "425", "429", "5xx"]"#),
+    policy(
+        "unknown_statuses",
+        Kind::List(Item::Status),
+        "Replies that do not tell whether the work took effect: `on_unknown` decides. A single status \
+         wins over a class in `release_statuses`, and the other way round.",
+    )
+    .or("[]"),
     policy(
         "mismatch_status",
         Kind::Integer { min: 400, max: 499 },

@@ -78,6 +78,8 @@ const FAULTY: &[(&str, &str)] = &[
     ("[policy]\nttl = \"5m\"\nin_flight = \"wait\"\nwait_timeout = \"10m\"", "5:16: `wait_timeout` is \"10m\", longer than `ttl` (\"5m\")"),
     ("[policy]\nlease = \"5h\"\n[[route]]\nmatch = \"POST /a\"\npreset = \"notifications\"", "6:10: `lease` is \"5h\", longer than `ttl` (\"4h\", preset notifications)"),
     ("[[route]]\nmatch = \"POST /a\"\nlease = \"24h\"", "4:9: `lease` is \"24h\", as long as `ttl` (\"24h\")"),
+    ("[policy]\nrelease_statuses = [\"502\"]\nunknown_statuses = [\"502\"]", "3:20: `release_statuses` has \"502\", which `unknown_statuses` has too"),
+    ("[policy]\nrelease_statuses = [\"500\"]\n[[route]]\nmatch = \"POST /a\"\npreset = \"payments\"", "6:10: `release_statuses` has \"500\", which `unknown_statuses` (preset payments) has too"),
     ("[[route]]\nmatch = \"POST /a/{id}\"\n[[route]]\nmatch = \"POST /a/{name}\"", "5:9: `match` is \"POST /a/{name}\", which matches the same requests as \"POST /a/{id}\" in line 3"),
     // The language itself.
     ("[policy]\nlease = 30s", "3:9: this is not a value"),

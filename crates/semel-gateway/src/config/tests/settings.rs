@@ -144,6 +144,7 @@ fn settings_of_a_policy_are_kept() {
         fingerprint_headers = ["x-tenant"]
         fingerprint_ignore = ["/sent_at"]
         release_statuses = ["503"]
+        unknown_statuses = ["5xx"]
         mismatch_status = 418
         replay_headers = ["X-Cache-Lookup: HIT"]
         replay_cookies = true
@@ -174,6 +175,7 @@ fn settings_of_a_policy_are_kept() {
         .fingerprint_headers(vec![HeaderName::from_static("x-tenant")])
         .fingerprint_ignore(vec![semel_http::json::Pointer::parse("/sent_at").unwrap()])
         .release_statuses(vec!["503".parse().unwrap()])
+        .unknown_statuses(vec!["5xx".parse().unwrap()])
         .mismatch_status(StatusCode::IM_A_TEAPOT)
         .replay_headers(vec![(
             HeaderName::from_static("x-cache-lookup"),

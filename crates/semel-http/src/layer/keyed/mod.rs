@@ -19,7 +19,7 @@ use super::answer::{Answered, is_own};
 use super::keep::keep_whole;
 use super::recorded::{self, NoReplay};
 use super::room::Room;
-use super::{ReplyBody, ResponseBody};
+use super::{ReplyBody, ResponseBody, StoreClock};
 use crate::routes::Route;
 
 /// An attempt that its handler claims: an extension of each request that a [`KeyedLayer`] has
@@ -86,7 +86,9 @@ impl Keyed {
     pub fn outcome<B: Into<Bytes>>(&self, response: Response<B>) -> Outcome {
         let Inner { route, room, began, .. } = &*self.0;
         let (kind, reply, response) = keep_whole(response.map(Into::into), route.policy(), room);
-        let own = Own { reply: reply.clone(), response, took: began.elapsed() };
+        let took = began.elapsed();
+        route.latency.note(took);
+        let own = Own { reply: reply.clone(), response, took };
         *self.own() = Some(own);
         kind.with(reply)
     }
@@ -135,7 +137,9 @@ impl Keyed {
 
     fn answered(&self) -> Answered<'_> {
         let Inner { route, id, began, version, room, .. } = &*self.0;
-        Answered { route, id: *id, began: *began, version: *version, room }
+        // What is in flight is a transaction, which has no lease that could end.
+        let clock = &StoreClock::UNKNOWN;
+        Answered { route, id: *id, began: *began, version: *version, room, clock }
     }
 
     fn own(&self) -> MutexGuard<'_, Option<Own>> {

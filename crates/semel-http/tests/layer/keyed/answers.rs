@@ -158,6 +158,20 @@ async fn an_unknown_outcome_that_is_held_is_told_to_its_own_client_only() {
     api.send(charge("k", "100")).await.assert_problem(409, "outcome_unknown", true);
 }
 
+/// What a transaction did not commit did not happen, so no status leaves anything open.
+#[tokio::test]
+async fn no_status_is_unknown_in_a_transaction() {
+    let unknown: Vec<_> = ["500", "404"].map(|status| status.parse().unwrap()).to_vec();
+    let policy = policy().on_unknown(OnUnknown::Hold).unknown_statuses(unknown);
+    for (status, is_kept) in [(500, false), (404, true)] {
+        let script = move |run| Response::builder().status(status).body(text(run)).unwrap();
+        let api = Api::new(policy.clone(), script);
+        assert_eq!(api.send(charge("k", "100")).await.status, status);
+        let second = api.send(charge("k", "100")).await;
+        assert_eq!((second.status, second.is_replayed()), (status, is_kept));
+    }
+}
+
 #[tokio::test]
 async fn a_handler_that_fails_for_good_is_replayed_too() {
     let script = |run| {

@@ -12,6 +12,7 @@ use semel_http::{RoutePolicyBuilder, Routes, metric};
 #[derive(Clone, Default)]
 pub(crate) struct Counts {
     attempts: Arc<Mutex<HashMap<String, Arc<AtomicU64>>>>,
+    unknown_released: Arc<AtomicU64>,
     times: Arc<Mutex<HashMap<String, Arc<Times>>>>,
 }
 
@@ -26,6 +27,11 @@ impl Counts {
 
     pub(crate) fn of(&self, decision: &str) -> u64 {
         self.attempts.lock().unwrap()[decision].load(Ordering::SeqCst)
+    }
+
+    /// How many unknown outcomes were released.
+    pub(crate) fn unknown_released(&self) -> u64 {
+        self.unknown_released.load(Ordering::SeqCst)
     }
 
     /// Every decision that was counted, with its number.
@@ -53,6 +59,9 @@ impl Recorder for Counts {
     fn describe_histogram(&self, _: KeyName, _: Option<Unit>, _: SharedString) {}
 
     fn register_counter(&self, key: &Key, _: &Metadata<'_>) -> Counter {
+        if key.name() == metric::UNKNOWN_RELEASED_TOTAL {
+            return Counter::from_arc(self.unknown_released.clone());
+        }
         assert_eq!(key.name(), metric::ATTEMPTS_TOTAL);
         let decision = key.labels().find(|label| label.key() == "decision").unwrap();
         let mut counts = self.attempts.lock().unwrap();

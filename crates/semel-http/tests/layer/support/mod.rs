@@ -88,6 +88,20 @@ impl Api {
         Self { handler, store, clock, engine, service, layer }
     }
 
+    /// The same routes and store, with another handler behind them.
+    pub(crate) fn served_by(&self, handler: Handler) -> Self {
+        let (store, clock, engine) = (self.store.clone(), self.clock.clone(), self.engine.clone());
+        let (layer, service) = (self.layer.clone(), self.layer.layer(handler.clone()));
+        Self { handler, store, clock, engine, service, layer }
+    }
+
+    /// The same knowing the store's clock.
+    pub(crate) fn clocked(mut self) -> Self {
+        self.layer = self.layer.clock(self.clock.clone());
+        self.service = self.layer.layer(self.handler.clone());
+        self
+    }
+
     /// The same holding at most so many bytes of bodies.
     pub(crate) fn max_buffered(mut self, bytes: u64) -> Self {
         self.layer = self.layer.max_buffered(bytes);

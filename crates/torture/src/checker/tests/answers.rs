@@ -356,3 +356,32 @@ fn a_loss_may_show_before_the_promotion_is_noticed() {
     let report = story.report();
     assert_eq!((report.violations.len(), report.losses.len()), (0, 1), "{report}");
 }
+
+/// The story: a gateway on a slow way to its store had settled, and another told the outcome before it heard so. It knows
+/// that it executes or settles without asking the store.
+#[test]
+fn who_executed_may_not_have_heard_yet_that_it_has_settled() {
+    let told = |gateway: usize, code: &str, fault: (u64, u64, &str)| {
+        let mut story = Story::new();
+        story.call(0, 1, 0).begin(10, "n1", 0, 1).fault(fault.0, fault.1, fault.2, &[0]);
+        story.end(20, "n1", 201).info(160, 1, "timeout 160").call(1_000, 2, 1);
+        story.ok_with(1_001, 2, "n1", |told| told.replayed = true);
+        story.call(2_000, 3, gateway).fail(2_001, 3, 409, code);
+        story
+    };
+    let (slow, progress) = ((5, 1_900, "back-slow"), "request_in_progress");
+    told(0, progress, slow).breaks(&[]);
+    // Another has nothing but the store to go by, and nobody forgets that it executes.
+    told(1, progress, slow).breaks(&[Rule::SettledIsFinal]);
+    told(0, "outcome_unknown", slow).breaks(&[Rule::SettledIsFinal]);
+    // Its store was there, or is there again for long enough; or it is another process.
+    told(0, progress, (5, 1_900, "front-slow")).breaks(&[Rule::SettledIsFinal]);
+    let mut late = told(0, "request_in_progress", slow);
+    late.call(6_000, 4, 0).fail(6_001, 4, 409, progress).breaks(&[Rule::SettledIsFinal]);
+    let mut killed = Story::new();
+    killed.call(0, 1, 0).begin(10, "n1", 0, 1).fault(5, 1_900, "back-slow", &[0]);
+    killed.end(20, "n1", 201).info(160, 1, "timeout 160").call(1_000, 2, 1);
+    killed.ok_with(1_001, 2, "n1", |told| told.replayed = true);
+    killed.fault(1_100, 1_200, "gateway-kill", &[0]).call(2_000, 3, 0);
+    killed.fail(2_001, 3, 409, progress).breaks(&[Rule::SettledIsFinal]);
+}

@@ -114,6 +114,22 @@ fn the_last_word_comes_in_time() {
     briefly.fault(1_000, 2_000, "stall", &[]).breaks(&[Rule::SettledIsFinal, Rule::Liveness]);
 }
 
+/// The story: a disk was full when the process that executed was gone, and its lease lasted on.
+#[test]
+fn a_lease_lasts_on_after_a_full_disk() {
+    let took = |ms: u64, full: u64| {
+        let mut story = Story::new();
+        story.fault(0, full, "disk-full", &[]);
+        story.call(0, 1, 0).begin(1, "n1", 0, 1).end(2, "n1", 201).info(3, 1, "hung-up");
+        story.read(10_000, 2, 0).ok(10_001, 2, "n1");
+        story.read(10_000 + ms, 4, 1).ok(10_000 + ms, 4, "n1").over();
+        story
+    };
+    took(14_000, 9_500).breaks(&[]);
+    took(14_000, 8_500).breaks(&[Rule::Liveness]);
+    took(15_000, 9_500).breaks(&[Rule::Liveness]);
+}
+
 /// Told in the end that nobody knows, and told so again when whoever may be in doubt has had its time.
 fn held(story: &mut Story) -> &mut Story {
     story.read(30_000, 10, 0).fail(30_001, 10, 409, "outcome_unknown");
@@ -208,8 +224,19 @@ fn who_was_granted_a_lease_that_was_handed_back_may_die_before_it_executes() {
     };
     released(Some(5_050)).breaks(&[]);
     // Nobody died, or not before it had had its time.
-    released(None).breaks(&[Rule::Detached]);
-    released(Some(39_200)).breaks(&[Rule::Detached]);
+    released(None).breaks(&[Rule::HeldUnexecuted]);
+    released(Some(39_200)).breaks(&[Rule::HeldUnexecuted]);
+}
+
+/// The story: a claim stood still on its way, was sent again by another and granted, executed and handed back; then
+/// the first arrived and was granted too. What had delayed it excused that the key was held.
+#[test]
+fn a_claim_that_comes_late_leaves_no_lease_behind() {
+    let mut story = Story::new();
+    story.call(0, 1, 0).fault(5, 4_000, "back-late", &[0]);
+    story.begin(1_100, "n1", 0, 1).end(1_120, "n1", 503).gave_back(1_121, 1, "n1");
+    story.call(4_100, 2, 1).fail(4_101, 2, 409, "request_in_progress");
+    held(&mut story).breaks(&[Rule::HeldUnexecuted]);
 }
 
 #[test]

@@ -244,6 +244,28 @@ fn settling_is_tried_where_something_kept_it_from_being_done_at_once() {
     assert_eq!((read("back-cut"), read("front-cut"), read("gateway-kill")), (1, 0, 0));
 }
 
+/// The story: only keys that were themselves found held were read late enough to count, so that no key counted on
+/// most stores, though each would have been read again, had it been held.
+#[test]
+fn settling_is_tried_if_the_key_would_have_been_asked_for_again() {
+    let asked = |later: u64, fault: &str| {
+        let mut story = asked_again(Route::Hold, later);
+        story.with_key("k").fault(0, 900, fault, &[0]);
+        trials(&story, Rule::SettlingGivenUp)
+    };
+    assert_eq!((asked(9_500, "back-cut"), asked(9_500, "clock-forward")), (1, 0));
+    // The store came back too late, or the gateway had ended.
+    let at_the_end = |later: u64| {
+        let mut story = asked_again(Route::Hold, later);
+        story.with_key("k").fault(1, 20_000, "back-cut", &[0]);
+        trials(&story, Rule::SettlingGivenUp)
+    };
+    assert_eq!((at_the_end(9_500), at_the_end(8_000)), (1, 0));
+    let mut ended = asked_again(Route::Hold, 9_500);
+    ended.fault(0, 900, "back-cut", &[0]).fault(2_000, 2_100, "gateway-term", &[0]);
+    assert_eq!(trials(&ended, Rule::SettlingGivenUp), 0);
+}
+
 /// A key that is known, and another that was found held, and was asked for again so much later.
 fn asked_again(route: Route, later: u64) -> Story {
     let mut story = Story::new();

@@ -1,0 +1,142 @@
+use semel_core::Fence;
+
+use super::*;
+
+fn record(number: u8) -> RecordId {
+    RecordId::from_bytes([number; 32])
+}
+
+fn attempt(number: u8, owner: u128) -> Attempt {
+    Attempt::new(record(number), Fingerprint::from_bytes([1; 32]), Owner::from_u128(owner))
+}
+
+fn lease(number: u8, fence: Fence) -> Lease {
+    let (fingerprint, owner) = (Fingerprint::from_bytes([1; 32]), Owner::from_u128(1));
+    let until = Timestamp::from_millis(5);
+    Lease::new(record(number), fingerprint, fence, owner, until, until)
+}
+
+fn holder(registry: &Arc<Registry>, number: u8) -> Presence {
+    let mut presence = registry.enter(&attempt(number, 1)).unwrap();
+    let _ = presence.hold(lease(number, Fence::FIRST), Instant::now()).unwrap();
+    presence
+}
+
+fn is_empty(registry: &Registry) -> bool {
+    registry.shards.iter().all(|shard| shard.lock().unwrap().is_empty())
+}
+
+#[tokio::test]
+async fn news_published_before_anyone_hears_are_not_missed() {
+    let registry = Arc::new(Registry::default());
+    let mut listener = registry.listen(record(1));
+    drop(holder(&registry, 1));
+    assert!(matches!(listener.hear().await, News::LookAgain));
+}
+
+#[tokio::test]
+async fn who_comes_while_it_executes_hears_how_it_ended() {
+    let registry = Arc::new(Registry::default());
+    let mut holder = holder(&registry, 1);
+    let mut listener = registry.listen(record(1));
+    let (fingerprint, settlement) = (Fingerprint::from_bytes([1; 32]), Settlement::Abandoned);
+    let (expires, source) = (Timestamp::ZERO, Source::Holder);
+    holder.publish(News::Settled { fingerprint, settlement, expires, source });
+    drop(holder);
+    assert!(matches!(listener.hear().await, News::Settled { .. }));
+}
+
+#[tokio::test]
+async fn old_news_are_not_heard_again() {
+    let registry = Arc::new(Registry::default());
+    let _keeps_it_alive = registry.listen(record(1));
+    drop(holder(&registry, 1));
+    let mut late = registry.listen(record(1));
+    let heard = tokio::time::timeout(std::time::Duration::ZERO, late.hear()).await;
+    assert!(heard.is_err());
+}
+
+#[test]
+fn nothing_is_kept_once_nobody_is_there() {
+    let registry = Arc::new(Registry::default());
+    let listener = registry.listen(record(1));
+    let claimant = registry.enter(&attempt(3, 1)).unwrap();
+    drop((listener, holder(&registry, 1), holder(&registry, 2), claimant));
+    assert!(is_empty(&registry));
+}
+
+#[test]
+fn waiters_of_one_record_are_counted_apart() {
+    let registry = Arc::new(Registry::default());
+    let mut first = registry.listen(record(1));
+    let mut second = registry.listen(record(1));
+    let mut other = registry.listen(record(2));
+    assert!(first.start_waiting(1));
+    assert!(!second.start_waiting(1));
+    assert!(other.start_waiting(1));
+    drop(first);
+    assert!(second.start_waiting(1));
+    assert_eq!(second.company(), (false, 1));
+}
+
+#[test]
+fn no_attempt_enters_past_a_holder() {
+    let registry = Arc::new(Registry::default());
+    let holder = holder(&registry, 1);
+    let joined = registry.enter(&attempt(1, 2)).unwrap_err();
+    let until = Timestamp::from_millis(5);
+    assert_eq!(joined, Joined { is_same_request: true, until, is_superseded: false });
+
+    let other = Fingerprint::from_bytes([2; 32]);
+    let other = Attempt::new(record(1), other, Owner::from_u128(3));
+    assert!(!registry.enter(&other).unwrap_err().is_same_request);
+
+    holder.renewed(Timestamp::from_millis(9));
+    assert_eq!(registry.enter(&attempt(1, 2)).unwrap_err().until, Timestamp::from_millis(9));
+    holder.superseded();
+    assert!(registry.enter(&attempt(1, 2)).unwrap_err().is_superseded);
+    drop(holder);
+    assert!(registry.enter(&attempt(1, 2)).is_ok());
+}
+
+#[test]
+fn a_lease_granted_beside_a_holder_is_left_to_it() {
+    let registry = Arc::new(Registry::default());
+    let mut late = registry.enter(&attempt(1, 2)).unwrap();
+    let holder = holder(&registry, 1);
+    assert!(late.check().is_err(), "a claim is not repeated past a holder");
+    assert!(holder.has_other_claimants());
+    assert!(holder.is_other_claimant(Owner::from_u128(2)));
+    assert!(!holder.is_other_claimant(Owner::from_u128(1)));
+
+    let granted = lease(1, Fence::FIRST.next());
+    assert!(late.hold(granted, Instant::now()).unwrap_err().is_same_request);
+    drop(late);
+    assert!(!holder.has_other_claimants());
+    let (lease, _) = holder.take_successor().unwrap();
+    assert_eq!(lease.fence(), Fence::FIRST.next());
+    assert!(holder.take_successor().is_none());
+}
+
+#[test]
+fn a_lease_left_to_an_execution_without_one_is_taken_up() {
+    let registry = Arc::new(Registry::default());
+    let mut late = registry.enter(&attempt(1, 2)).unwrap();
+    let mut holder = registry.enter(&attempt(1, 1)).unwrap();
+    holder.hold_unprotected().unwrap();
+    assert!(late.hold(lease(1, Fence::FIRST), Instant::now()).is_err());
+    drop(late);
+    let (holder, lease, _) = holder.leave_or_succeed().unwrap();
+    assert_eq!(lease.fence(), Fence::FIRST);
+    assert!(holder.leave_or_succeed().is_none());
+    assert!(is_empty(&registry));
+}
+
+#[test]
+fn an_attempt_that_holds_nothing_ends_nothing() {
+    let registry = Arc::new(Registry::default());
+    let late = registry.enter(&attempt(1, 2)).unwrap();
+    let _holder = holder(&registry, 1);
+    assert!(late.leave_or_succeed().is_none());
+    assert!(registry.enter(&attempt(1, 3)).is_err());
+}

@@ -1,0 +1,326 @@
+//! A process whose store was away: it never executes again what it has executed or still executes, and leaves no
+//! lease behind that no execution holds.
+
+use std::time::Duration;
+
+use semel_core::{
+    Claim, Fence, OnAbandoned, OnStoreDown, OnUnknown, Outcome, Policy, RecordId, Reply, State,
+};
+use semel_engine::{Answer, Engine, Stored};
+use semel_store::Store;
+use tokio::time::{Instant, sleep};
+
+use crate::support::{
+    Effect, Fault, LEASE, RECORD, Verb, completed, conflict, engine, engine_over, fingerprint,
+    idle, memory, never, once, policy, settle_down, settled, spawn_once, state, until, wait,
+};
+
+const OUTAGE: Duration = Duration::from_mins(1);
+const PATIENT: Duration = Duration::from_mins(10);
+
+fn payments() -> Policy {
+    policy().on_abandoned(OnAbandoned::Hold).on_unknown(OnUnknown::Hold).build().unwrap()
+}
+
+fn for_now() -> Outcome {
+    Outcome::FailedForNow(Reply::new("503"))
+}
+
+/// Makes an attempt on [`RECORD`] with another request.
+async fn once_otherwise<S: Store>(engine: &Engine<S>, policy: &Policy) -> Answer {
+    let attempt = engine.attempt(RECORD, fingerprint("another request"));
+    engine.once(attempt, policy, never).await.unwrap()
+}
+
+// --- a process joins its own work ---
+
+/// The outcome is known here and was answered; the lease ran out in the outage.
+#[tokio::test(start_paused = true)]
+async fn an_outcome_that_is_still_to_be_stored_is_not_executed_again() {
+    for policy in [conflict(), payments()] {
+        let (engine, store) = engine();
+        let effect = Effect::gated();
+        let first = spawn_once(&engine, &policy, effect.work(completed("first")));
+        effect.started().await;
+        store.fail_all(Fault::Unavailable);
+        effect.finish();
+        let answer = first.await.unwrap().unwrap();
+        assert!(matches!(answer, Answer::Executed { stored: Stored::NotYet, .. }), "{answer:?}");
+        sleep(OUTAGE).await;
+        store.mend();
+        let retry = once(&engine, &policy, never).await.unwrap();
+        assert!(matches!(retry, Answer::InFlight { .. }), "{retry:?}");
+        idle(&engine).await;
+        let retry = once(&engine, &policy, never).await.unwrap();
+        assert_eq!(retry.reply(), answer.reply());
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_running_execution_is_not_joined_by_a_second() {
+    let (engine, store) = engine();
+    let effect = Effect::gated();
+    let first = spawn_once(&engine, &conflict(), effect.work(completed("first")));
+    effect.started().await;
+    store.fail_all(Fault::Unavailable);
+    let retry = once(&engine, &conflict(), never).await.unwrap();
+    assert!(matches!(retry, Answer::InFlight { .. }), "known without a store: {retry:?}");
+    sleep(OUTAGE).await;
+    store.mend();
+    let retry = once(&engine, &conflict(), never).await.unwrap();
+    assert!(matches!(retry, Answer::InFlight { .. }), "{retry:?}");
+    effect.finish();
+    let answer = first.await.unwrap().unwrap();
+    assert!(matches!(answer, Answer::Executed { stored: Stored::Durable, .. }), "{answer:?}");
+    assert_eq!(state(store.memory()).await, Some(State::Settled(settled("first"))));
+}
+
+/// The same with a policy that waits: the retry is given the outcome once it is settled.
+#[tokio::test(start_paused = true)]
+async fn a_waiting_retry_gets_the_outcome_of_its_own_process() {
+    let (engine, store) = engine();
+    let effect = Effect::gated();
+    let first = spawn_once(&engine, &conflict(), effect.work(completed("first")));
+    effect.started().await;
+    store.fail_all(Fault::Unavailable);
+    effect.finish();
+    first.await.unwrap().unwrap();
+    let waiters = [(), ()].map(|()| spawn_once(&engine, &wait(PATIENT), never));
+    until("they wait", || engine.waiting() == 2).await;
+    sleep(OUTAGE).await;
+    store.mend();
+    for waiter in waiters {
+        let answer = waiter.await.unwrap().unwrap();
+        assert!(matches!(answer, Answer::Replayed { .. }), "{answer:?}");
+        assert_eq!(answer.reply(), Some(&Reply::new("first")));
+    }
+}
+
+/// I8 also where the store is not asked.
+#[tokio::test(start_paused = true)]
+async fn another_request_is_a_mismatch_also_while_the_store_is_away() {
+    let (engine, store) = engine();
+    let effect = Effect::gated();
+    let first = spawn_once(&engine, &conflict(), effect.work(completed("first")));
+    effect.started().await;
+    store.fail_all(Fault::Unavailable);
+    assert_eq!(once_otherwise(&engine, &conflict()).await, Answer::Mismatch);
+    sleep(OUTAGE).await;
+    store.mend();
+    assert_eq!(once_otherwise(&engine, &conflict()).await, Answer::Mismatch);
+    effect.finish();
+    first.await.unwrap().unwrap();
+}
+
+/// The store is back at any moment of the back-off, and the retry comes at any moment after that.
+#[tokio::test(start_paused = true)]
+async fn no_retry_wins_against_the_settlement_of_its_own_process() {
+    for phase in 0..400_u64 {
+        let (engine, store) = engine();
+        store.fail([Verb::Settle, Verb::Renew], Fault::Unavailable);
+        once(&engine, &conflict(), Effect::new().work(completed("first"))).await.unwrap();
+        store.fail_all(Fault::Unavailable);
+        sleep(OUTAGE + Duration::from_millis(phase * 137 % 10_000)).await;
+        store.mend();
+        sleep(Duration::from_millis(phase * 389 % 1_000)).await;
+        let retry = once(&engine, &conflict(), never).await.unwrap();
+        let joined = matches!(retry, Answer::InFlight { .. });
+        assert!(joined || retry.reply() == Some(&Reply::new("first")), "{phase}: {retry:?}");
+        idle(&engine).await;
+        assert_eq!(state(store.memory()).await, Some(State::Settled(settled("first"))));
+    }
+}
+
+/// Another process may take over once the lease has run out, and its outcome is given also where the
+/// execution that lost its lease still runs.
+#[tokio::test(start_paused = true)]
+async fn the_outcome_of_another_process_is_given_beside_a_lost_execution() {
+    let memory = memory();
+    let ((here, store), (there, _)) = (engine_over(&memory), engine_over(&memory));
+    let effect = Effect::gated();
+    let first = spawn_once(&here, &conflict(), effect.work(completed("first")));
+    effect.started().await;
+    store.fail_all(Fault::Unavailable);
+    sleep(LEASE * 2).await;
+    once(&there, &conflict(), Effect::new().work(completed("second"))).await.unwrap();
+    store.mend();
+    sleep(LEASE).await;
+    let retry = once(&here, &conflict(), never).await.unwrap();
+    assert_eq!(retry.reply(), Some(&Reply::new("second")), "{retry:?}");
+    effect.finish();
+    assert_eq!(first.await.unwrap().unwrap().reply(), Some(&Reply::new("second")));
+}
+
+/// A claim that was sent before this process had an execution is granted past it, after an outage. Its lease
+/// is left to the execution, whose outcome is recorded under it.
+#[tokio::test(start_paused = true)]
+async fn a_lease_granted_past_an_own_execution_is_left_to_it() {
+    for outcome_first in [true, false] {
+        let (engine, store) = engine();
+        store.fail_next(Verb::Claim, [Fault::TimedOut; 3]);
+        assert!(once(&engine, &conflict(), never).await.is_err());
+        let late = store.last_attempt().unwrap();
+
+        let effect = Effect::gated();
+        let first = spawn_once(&engine, &conflict(), effect.work(completed("first")));
+        effect.started().await;
+        store.fail_all(Fault::Unavailable);
+        sleep(LEASE * 2).await;
+        if outcome_first {
+            effect.finish();
+        }
+        let granted = store.memory().claim(&late, &conflict()).await.unwrap();
+        assert!(matches!(granted, Claim::Execute(lease) if lease.fence() > Fence::FIRST));
+        store.mend();
+        sleep(LEASE * 2).await;
+        effect.finish();
+        let answer = first.await.unwrap().unwrap();
+        assert!(matches!(answer, Answer::Executed { fence: Fence::FIRST, .. }), "{answer:?}");
+        idle(&engine).await;
+        assert_eq!(state(store.memory()).await, Some(State::Settled(settled("first"))));
+    }
+}
+
+/// The simulator found this. A claim is granted while another attempt of the process executes without protection,
+/// since its own claim had failed.
+#[tokio::test(start_paused = true)]
+async fn a_lease_granted_past_an_unprotected_execution_is_left_to_it() {
+    let open = policy().on_store_down(OnStoreDown::Open).build().unwrap();
+    let recorded = State::Settled(settled("first"));
+    for (outcome, left) in [(completed("first"), recorded), (for_now(), State::Released)] {
+        let (engine, store) = engine();
+        store.yield_in([Verb::Claim], 100);
+        let late = spawn_once(&engine, &open, never);
+        settle_down().await;
+        store.fail([Verb::Claim], Fault::Unavailable);
+        store.yield_in([Verb::Claim], 0);
+        let effect = Effect::gated();
+        let first = spawn_once(&engine, &open, effect.work(outcome));
+        effect.started().await;
+        let joined = late.await.unwrap().unwrap();
+        assert!(matches!(joined, Answer::InFlight { .. }), "{joined:?}");
+        store.mend();
+        effect.finish();
+        let answer = first.await.unwrap().unwrap();
+        assert!(matches!(answer, Answer::Bypassed { .. }), "{answer:?}");
+        idle(&engine).await;
+        assert_eq!(state(store.memory()).await, Some(left));
+    }
+}
+
+/// A grant whose answer comes after the lease has run out is no right to execute: the claim is repeated.
+#[tokio::test(start_paused = true)]
+async fn a_grant_that_is_heard_of_too_late_is_asked_for_again() {
+    let (engine, store) = engine();
+    let short = policy().lease(Duration::from_secs(1)).build().unwrap();
+    store.fail_next(Verb::Claim, [Fault::Hang]);
+    let effect = Effect::new();
+    let first = spawn_once(&engine, &short, effect.work(completed("first")));
+    sleep(Duration::from_secs(2)).await;
+    store.mend();
+    let answer = first.await.unwrap().unwrap();
+    assert!(matches!(answer, Answer::Executed { stored: Stored::Durable, .. }), "{answer:?}");
+    assert_eq!((store.calls(Verb::Claim), effect.runs()), (2, 1));
+}
+
+// --- holders first ---
+
+/// The first answer of the store wakes every holder: none sleeps through its back-off.
+#[tokio::test(start_paused = true)]
+async fn holders_write_as_soon_as_the_store_is_back() {
+    let (engine, store) = engine();
+    store.fail([Verb::Settle, Verb::Renew], Fault::Unavailable);
+    once(&engine, &conflict(), Effect::new().work(completed("first"))).await.unwrap();
+    sleep(OUTAGE).await;
+    store.mend();
+    let back = Instant::now();
+    let other = engine.attempt(RecordId::from_bytes([8; 32]), fingerprint("request"));
+    engine.once(other, &conflict(), |_| async { completed("other") }).await.unwrap();
+    idle(&engine).await;
+    assert!(back.elapsed() < Duration::from_millis(50), "{:?}", back.elapsed());
+}
+
+/// Without any other traffic a holder notices within about a second.
+#[tokio::test(start_paused = true)]
+async fn holders_try_again_about_once_a_second() {
+    let (engine, store) = engine();
+    store.fail([Verb::Settle, Verb::Renew], Fault::Unavailable);
+    once(&engine, &conflict(), Effect::new().work(completed("first"))).await.unwrap();
+    sleep(Duration::from_hours(1)).await;
+    store.mend();
+    let back = Instant::now();
+    idle(&engine).await;
+    assert!(back.elapsed() <= Duration::from_millis(1_010), "{:?}", back.elapsed());
+}
+
+// --- leases that no execution holds ---
+
+/// The first claim is stuck in the network, the second is granted, the work did not happen, the lease is handed
+/// back; another attempt comes and goes; then the first claim arrives.
+#[tokio::test(start_paused = true)]
+async fn a_claim_that_arrives_after_the_release_is_found() {
+    let (engine, store) = engine();
+    store.fail_next(Verb::Claim, [Fault::TimedOut]);
+    let answer = once(&engine, &payments(), Effect::new().work(for_now())).await.unwrap();
+    assert!(matches!(answer, Answer::Released { .. }), "{answer:?}");
+    let late = store.last_attempt().unwrap();
+    once(&engine, &payments(), Effect::new().work(for_now())).await.unwrap();
+    sleep(Duration::from_secs(20)).await;
+    let granted = store.memory().claim(&late, &payments()).await.unwrap();
+    assert!(matches!(granted, Claim::Execute(_)), "another had it since: {granted:?}");
+    idle(&engine).await;
+    assert_eq!(state(store.memory()).await, Some(State::Released));
+    let retry = once(&engine, &payments(), Effect::new().work(completed("paid"))).await.unwrap();
+    assert!(matches!(retry, Answer::Executed { .. }), "{retry:?}");
+}
+
+/// Three claims of one attempt are under way when it gives up. Each may be granted.
+#[tokio::test(start_paused = true)]
+async fn every_claim_that_arrives_late_is_found() {
+    let (engine, store) = engine();
+    store.fail_next(Verb::Claim, [Fault::TimedOut; 3]);
+    assert!(once(&engine, &payments(), never).await.is_err());
+    let late = store.last_attempt().unwrap();
+    for _ in 0..2 {
+        let granted = store.memory().claim(&late, &payments()).await.unwrap();
+        let until = Instant::now() + Duration::from_secs(10);
+        while state(store.memory()).await != Some(State::Released) {
+            assert!(Instant::now() < until, "never released: {granted:?}");
+            sleep(Duration::from_millis(10)).await;
+        }
+    }
+    let retry = once(&engine, &payments(), Effect::new().work(completed("paid"))).await.unwrap();
+    assert!(matches!(retry, Answer::Executed { .. }), "{retry:?}");
+    idle(&engine).await;
+}
+
+/// A lease that was granted unheard is looked for as long as a settlement would be tried.
+#[tokio::test(start_paused = true)]
+async fn a_lease_granted_unheard_before_a_long_outage_is_handed_back() {
+    let (engine, store) = engine();
+    store.fail_next(Verb::Claim, [Fault::TimedOutApplied]);
+    store.fail_all(Fault::Unavailable);
+    assert!(once(&engine, &payments(), never).await.is_err());
+    sleep(Duration::from_hours(6)).await;
+    store.mend();
+    idle(&engine).await;
+    assert_eq!(state(store.memory()).await, Some(State::Released));
+    let retry = once(&engine, &payments(), Effect::new().work(completed("paid"))).await.unwrap();
+    assert!(matches!(retry, Answer::Executed { .. }), "{retry:?}");
+}
+
+/// The simulator found this. A settlement is given up with the retention, and renewals have kept the record: the
+/// attempt's doubt about its first claim must not hand back what it has executed.
+#[tokio::test(start_paused = true)]
+async fn work_whose_settlement_was_given_up_is_not_released() {
+    let (engine, store) = engine();
+    let short = policy().ttl(Duration::from_mins(1)).build().unwrap();
+    store.fail_next(Verb::Claim, [Fault::TimedOut]);
+    store.fail([Verb::Settle], Fault::Unavailable);
+    once(&engine, &short, Effect::new().work(completed("first"))).await.unwrap();
+    sleep(Duration::from_secs(50)).await;
+    assert_eq!(engine.running(), 1);
+    until("it gives up", || engine.running() == 0).await;
+    let left = state(store.memory()).await;
+    assert!(matches!(left, Some(State::Leased { .. })), "{left:?}");
+}

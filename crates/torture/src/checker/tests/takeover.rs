@@ -1,0 +1,116 @@
+//! A gateway that lives does not take over from itself.
+
+use super::story::Story;
+use crate::checker::Rule;
+use crate::history::{Route, Tier};
+
+/// Executed on gateway 0 while the store goes away from 12 until 5,000, and retried there at 5,050.
+fn away(tier: Tier, kind: &str) -> Story {
+    let mut story = Story::of_tier(tier);
+    story.on(Route::Reexecute).call(0, 1, 0).begin(10, "n1", 0, 1).fault(12, 5_000, kind, &[]);
+    story.end(100, "n1", 201).info(160, 1, "timeout 160").call(5_050, 2, 0);
+    story
+}
+
+fn executed_again(story: &mut Story, gateway: usize, fence: u64) -> &mut Story {
+    story.begin(5_060, "n2", gateway, fence).end(5_061, "n2", 201).ok(5_062, 2, "n2")
+}
+
+fn trials(story: &Story) -> u64 {
+    story.report().trials.get(&Rule::SelfTakeover).copied().unwrap_or_default()
+}
+
+#[test]
+fn no_fault_excuses_a_takeover_from_oneself() {
+    for kind in [
+        "store-kill",
+        "store-outage",
+        "back-black-hole",
+        "disk-full",
+        "clock-forward",
+        "gateway-pause",
+    ] {
+        executed_again(&mut away(Tier::Strong, kind), 0, 2).breaks(&[Rule::SelfTakeover]);
+    }
+    // While it is still executed, too.
+    let mut running = Story::new();
+    running.on(Route::Reexecute).call(0, 1, 0).begin(10, "n1", 0, 1);
+    running.fault(12, 5_000, "store-pause", &[]).call(5_050, 2, 0).begin(5_060, "n2", 0, 2);
+    running.end(6_000, "n1", 201).end(5_061, "n2", 201).ok(6_002, 2, "n2");
+    running.breaks(&[Rule::SelfTakeover]);
+}
+
+#[test]
+fn another_gateway_or_another_process_may_take_over() {
+    executed_again(&mut away(Tier::Strong, "store-kill"), 1, 2).breaks(&[]);
+    for kind in ["gateway-kill", "gateway-term"] {
+        let mut restarted = away(Tier::Strong, "store-kill");
+        executed_again(restarted.fault(3_000, 3_500, kind, &[0]), 0, 2).breaks(&[]);
+        let mut other = away(Tier::Strong, "store-kill");
+        other.fault(3_000, 3_500, kind, &[1]);
+        executed_again(&mut other, 0, 2).breaks(&[Rule::SelfTakeover]);
+    }
+}
+
+#[test]
+fn whose_settlement_may_have_been_refused_is_done_with_it() {
+    // Somebody else had fence 2.
+    executed_again(&mut away(Tier::Strong, "store-kill"), 0, 3).breaks(&[]);
+}
+
+#[test]
+fn what_was_handed_back_may_be_executed_again_by_the_same() {
+    let mut story = Story::new();
+    story.on(Route::Reexecute).call(0, 1, 0).begin(10, "n1", 0, 1).end(20, "n1", 503);
+    story.gave_back(21, 1, "n1").call(50, 2, 0).begin(60, "n2", 0, 2).end(61, "n2", 201);
+    story.ok(62, 2, "n2").breaks(&[]);
+}
+
+#[test]
+fn a_lost_record_excuses_it_where_records_may_be_lost() {
+    let lost = |tier: Tier| {
+        let mut story = away(tier, "store-failover");
+        story.fault(2_000, 4_000, "promoted", &[]);
+        executed_again(&mut story, 0, 2).report().broken().len()
+    };
+    assert_eq!((lost(Tier::Weak), lost(Tier::Strong)), (0, 1));
+}
+
+#[test]
+fn a_retry_after_an_outage_that_outlasted_the_lease_is_a_trial() {
+    let joined = |story: &mut Story| trials(story.fail(5_055, 2, 409, "request_in_progress"));
+    assert_eq!(joined(&mut away(Tier::Strong, "store-outage")), 1);
+    assert_eq!(trials(executed_again(&mut away(Tier::Strong, "store-outage"), 0, 2)), 1);
+    // Two faults that touch are one outage.
+    let mut two = Story::new();
+    two.on(Route::Reexecute).call(0, 1, 0).begin(10, "n1", 0, 1).end(100, "n1", 201);
+    two.fault(12, 1_500, "back-cut", &[0]).fault(1_500, 3_000, "store-kill", &[]);
+    two.ok_with(900, 1, "n1", |told| told.stored = "no").call(3_050, 2, 0);
+    assert_eq!(trials(two.fail(3_051, 2, 409, "request_in_progress")), 1);
+}
+
+#[test]
+fn what_tells_nothing_of_a_takeover_is_no_trial() {
+    let mut unheard = away(Tier::Strong, "store-outage");
+    assert_eq!(trials(unheard.info(5_200, 2, "timeout 160")), 0, "nothing was heard");
+    let mut refused = away(Tier::Strong, "store-outage");
+    assert_eq!(trials(refused.fail(5_055, 2, 503, "idempotency_store_unavailable")), 0);
+    let mut near = away(Tier::Strong, "clock-forward");
+    assert_eq!(trials(near.fail(5_055, 2, 409, "request_in_progress")), 0, "no outage");
+    let mut restarted = away(Tier::Strong, "store-outage");
+    restarted.fault(3_000, 3_500, "gateway-kill", &[0]);
+    assert_eq!(trials(restarted.fail(5_055, 2, 409, "request_in_progress")), 0, "another process");
+    // Its outcome was known when it was asked for.
+    let mut known = away(Tier::Strong, "store-outage");
+    known.call(5_001, 3, 1).ok(5_002, 3, "n1");
+    assert_eq!(trials(known.ok(5_055, 2, "n1")), 0, "settled before");
+    // It was away for less than the lease, or the other gateway was asked.
+    let asked = |until: u64, gateway: usize| {
+        let mut story = Story::new();
+        story.on(Route::Reexecute).call(0, 1, 0).begin(10, "n1", 0, 1).end(100, "n1", 201);
+        story.fault(12, until, "store-outage", &[]);
+        story.ok_with(900, 1, "n1", |told| told.stored = "no").call(5_050, 2, gateway);
+        trials(story.fail(5_051, 2, 409, "request_in_progress"))
+    };
+    assert_eq!((asked(3_000, 0), asked(1_900, 0), asked(3_000, 1)), (1, 0, 0));
+}
