@@ -83,6 +83,21 @@ pub(crate) fn median(values: impl IntoIterator<Item = f64>) -> f64 {
     f64::midpoint(at(values.len().saturating_sub(1) / 2), at(values.len() / 2))
 }
 
+/// The value that this share of all lie below, between neighbours in proportion.
+pub(crate) fn quantile(values: &[f64], share: f64) -> f64 {
+    let mut values = values.to_vec();
+    values.sort_by(f64::total_cmp);
+    let place = values.len().saturating_sub(1) as f64 * share;
+    let at = |index: usize| values.get(index).copied().unwrap_or(f64::NAN);
+    #[expect(
+        clippy::cast_possible_truncation,
+        clippy::cast_sign_loss,
+        reason = "a share of a length is a valid index"
+    )]
+    let (below, above) = (at(place.floor() as usize), at(place.ceil() as usize));
+    below + (above - below) * place.fract()
+}
+
 pub(crate) fn median_rate(rounds: &[Round]) -> f64 {
     median(rounds.iter().map(|round| round.per_second))
 }

@@ -1,6 +1,7 @@
 //! The gateway against nginx as a plain reverse proxy.
 
 mod added;
+mod against;
 mod cases;
 pub(crate) mod memory;
 
@@ -29,6 +30,9 @@ pub(crate) struct Arguments {
     /// The gateway to measure [default: built from these sources]
     #[arg(long, value_name = "PROGRAM")]
     semel: Option<PathBuf>,
+    /// Another gateway, of the commit before, say: every case with both in turns, and the ratios
+    #[arg(long, value_name = "PROGRAM")]
+    against: Option<PathBuf>,
 }
 
 pub(crate) fn run(arguments: &Arguments) -> anyhow::Result<()> {
@@ -41,6 +45,9 @@ pub(crate) fn run(arguments: &Arguments) -> anyhow::Result<()> {
     let rounds = usize::from(arguments.rounds);
     let seconds = if arguments.quick { 1 } else { arguments.seconds };
     introduce(&tools, rounds, seconds);
+    if let Some(other) = &arguments.against {
+        return against::compare(&tools, other, scratch.path(), rounds, seconds);
+    }
 
     let mut stage = Stage::start(&cases::CASES, &tools, scratch.path())?;
     let samples = stage.measure(&cases::CASES, rounds, seconds)?;

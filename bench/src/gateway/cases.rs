@@ -6,7 +6,7 @@ use crate::http::rounds::{Case, Sample};
 use crate::http::subjects::Kind;
 
 /// `asked` is the least part of nginx's rate.
-pub(crate) const CASES: [Case; 12] = [
+pub(crate) static CASES: [Case; 12] = [
     case("GET, nginx, 1 worker", Kind::Nginx(1), Load::Get, None),
     case("GET, nginx, 2 workers", Kind::Nginx(2), Load::Get, None),
     case("GET, protection off", Kind::Off, Load::Get, None),
@@ -22,16 +22,16 @@ pub(crate) const CASES: [Case; 12] = [
 ];
 
 /// The POST that added time is counted from.
-pub(crate) const UNPROTECTED: Case =
+pub(crate) static UNPROTECTED: Case =
     case("POST, 1 connection, protection off", Kind::Off, Load::First, None);
-pub(crate) const PROTECTED: Case =
+pub(crate) static PROTECTED: Case =
     case("POST, 1 connection, first, power", Kind::Power, Load::First, None);
 
 const fn case(what: &'static str, subject: Kind, load: Load, asked: Option<f64>) -> Case {
     Case { what, subject, load, asked }
 }
 
-fn is_nginx(case: &Case) -> bool {
+pub(crate) fn is_nginx(case: &Case) -> bool {
     matches!(case.subject, Kind::Nginx(_))
 }
 

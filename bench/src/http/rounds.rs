@@ -45,7 +45,11 @@ pub(crate) struct Sample {
 
 impl Stage {
     /// Starts what these cases need, and settles the keys of those that replay.
-    pub(crate) fn start(cases: &[Case], tools: &Tools, scratch: &Path) -> anyhow::Result<Self> {
+    pub(crate) fn start<'a>(
+        cases: impl IntoIterator<Item = &'a Case>,
+        tools: &Tools,
+        scratch: &Path,
+    ) -> anyhow::Result<Self> {
         let upstream = Upstream::start(scratch)?;
         let wrk = Wrk::new(tools.wrk.clone(), scratch);
         let mut stage = Self { subjects: Vec::new(), upstream, wrk, run: 0 };

@@ -37,6 +37,12 @@ impl Tools {
         Ok(Self { wrk: needed("wrk")?, nginx: needed("nginx")?, semel })
     }
 
+    /// The same, with another gateway.
+    pub(crate) fn with_semel(&self, semel: &Path) -> anyhow::Result<Self> {
+        ensure!(semel.is_file(), "{} is not there", semel.display());
+        Ok(Self { wrk: self.wrk.clone(), nginx: self.nginx.clone(), semel: semel.to_owned() })
+    }
+
     /// What was measured with what.
     pub(crate) fn versions(&self) -> String {
         let nginx = said(Command::new(&self.nginx).arg("-v"));
