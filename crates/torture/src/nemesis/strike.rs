@@ -59,7 +59,7 @@ impl<'a> Nemesis<'a> {
     }
 
     fn follow_all(&self, schedule: &Schedule, began: Duration) -> anyhow::Result<()> {
-        let spared_from = began + schedule.spares_gateways_from;
+        let spared_from = schedule.spares_gateways_from.map(|from| began + from);
         thread::scope(|scope| {
             let tracks: Vec<_> = schedule
                 .tracks
@@ -77,7 +77,7 @@ impl<'a> Nemesis<'a> {
         &self,
         track: &[Planned],
         began: Duration,
-        spared_from: Duration,
+        spared_from: Option<Duration>,
     ) -> anyhow::Result<()> {
         for planned in track {
             let elapsed = self.history.clock().elapsed();
@@ -88,7 +88,7 @@ impl<'a> Nemesis<'a> {
         Ok(())
     }
 
-    fn strike(&self, planned: &Planned, spared_from: Duration) -> anyhow::Result<()> {
+    fn strike(&self, planned: &Planned, spared_from: Option<Duration>) -> anyhow::Result<()> {
         let Planned { kind, on, lasts, seed, .. } = *planned;
         let mut dice = Dice::new(seed);
         match kind.group() {
@@ -130,12 +130,13 @@ impl<'a> Nemesis<'a> {
         &self,
         planned: &Planned,
         on: usize,
-        spared_from: Duration,
+        spared_from: Option<Duration>,
     ) -> anyhow::Result<()> {
         let Planned { kind, lasts, .. } = *planned;
         let _busy = self.busy[on].lock().unwrap_or_else(PoisonError::into_inner);
         // Not before: who was at it may have taken long, and so may the other gateways of a rolling restart.
-        if kind.ends_gateways() && self.history.clock().elapsed() >= spared_from {
+        let is_spared = spared_from.is_some_and(|from| self.history.clock().elapsed() >= from);
+        if kind.ends_gateways() && is_spared {
             return Ok(());
         }
         let id = self.note(kind, Hits::gateway(on), format!("gateway {on}"));
