@@ -24,13 +24,13 @@ fuzz_target!(|data: &[u8]| {
 });
 
 fn check(bytes: &[u8]) {
-    let expires = codec::expires(bytes);
+    let times = codec::times(bytes);
     let Ok(record) = decode(bytes) else { return };
     let mut encoded = b"left over from the record before".to_vec();
     codec::encode(ID, &record, &mut encoded);
     match bytes[0] {
-        codec::RECORD_VERSION => assert_eq!(expires, Some(record.expires)),
-        _ => assert_eq!(expires, None),
+        codec::RECORD_VERSION => assert_eq!(times, Some((record.created, record.expires))),
+        _ => assert_eq!(times, None),
     }
     assert_eq!(decode(&encoded).as_ref(), Ok(&record));
     if is_as_written(bytes) {
