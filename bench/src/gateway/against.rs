@@ -20,9 +20,12 @@ struct Row {
 enum Verdict {
     Faster,
     Slower,
-    /// A ratio of 1 is within the spread of the rounds.
+    /// A ratio of 1 is within the spread of the rounds, or there were too few of them to know their spread.
     NotResolved,
 }
+
+/// Fewer rounds have no quartiles to speak of.
+const ROUNDS_MIN: usize = 4;
 
 /// Measures every case of the gateway with both programs, `rounds` times after one that warms up, and prints the
 /// table. The order of the two changes with each round.
@@ -109,7 +112,9 @@ impl Row {
 
 impl Verdict {
     fn of(ratios: &[f64]) -> Self {
-        if quantile(ratios, 0.25) > 1.0 {
+        if ratios.len() < ROUNDS_MIN {
+            Self::NotResolved
+        } else if quantile(ratios, 0.25) > 1.0 {
             Self::Faster
         } else if quantile(ratios, 0.75) < 1.0 {
             Self::Slower
@@ -128,6 +133,7 @@ mod tests {
         assert_eq!(Verdict::of(&[0.9, 0.95, 1.02, 1.1]), Verdict::NotResolved);
         assert_eq!(Verdict::of(&[0.90, 0.92, 0.95, 1.3]), Verdict::Slower, "one good round");
         assert_eq!(Verdict::of(&[0.8, 1.05, 1.07, 1.1]), Verdict::Faster, "one bad round");
+        assert_eq!(Verdict::of(&[0.5, 0.5, 0.5]), Verdict::NotResolved, "too few rounds");
     }
 
     #[test]
