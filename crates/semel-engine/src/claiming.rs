@@ -202,7 +202,7 @@ impl Claimant {
         };
         match held {
             Ok(lease) => Claim::Execute(lease),
-            Err(Joined { is_same_request: true, until, .. }) => Claim::InFlight { until },
+            Err(Joined { is_same_request: true, until }) => Claim::InFlight { until },
             // The record had expired under the other request. Nothing is executed under this lease: it is
             // looked for and handed back.
             Err(_) => {
@@ -213,13 +213,15 @@ impl Claimant {
     }
 
     /// The answer to an attempt whose own process executes or settles the record.
+    ///
+    /// The store is asked, though not for a lease: the settlement of this process may be recorded before the process
+    /// hears of it, and another process may have taken over and settled. Other nodes replay that already, so that
+    /// *in progress* would take back what a client has seen (I2).
     async fn join(&self, joined: Joined) -> Result<Claim, StoreError> {
         if !joined.is_same_request {
             return Ok(Claim::Mismatch);
         }
-        // Another process has the lease, and may have settled long before the work here ends.
-        if joined.is_superseded
-            && let Ok(Some(record)) = self.inspect().await
+        if let Ok(Some(record)) = self.inspect().await
             && record.fingerprint == self.fingerprint()
             && let State::Settled(settlement) = record.state
         {

@@ -9,6 +9,7 @@ use crate::claiming::Claimant;
 use crate::execution::{Work, outcome_of};
 use crate::limits::Slot;
 use crate::registry::Joined;
+use crate::renewal::Tenure;
 use crate::settling::{conclude, is_to_be_tried_again};
 use crate::{Answer, EngineError, Execution};
 
@@ -124,7 +125,7 @@ impl Errand {
         // Duplicates within this process are known without a store.
         if let Err(joined) = self.claimant.hold_unprotected() {
             return Ok(match joined {
-                Joined { is_same_request: true, until, .. } => Answer::InFlight { until },
+                Joined { is_same_request: true, until } => Answer::InFlight { until },
                 Joined { .. } => Answer::Mismatch,
             });
         }
@@ -138,16 +139,24 @@ impl Errand {
 
     /// If the claim was granted unheard, its lease is not an orphan: the work was executed, so releasing it
     /// would invite a second execution (trap 6). Its outcome is recorded instead, and until then a retry joins.
-    /// The same goes for a lease that another attempt of this process was granted meanwhile.
+    /// The same goes for a lease that another attempt of this process was granted meanwhile, and for every later one:
+    /// the first record may have expired when another copy of the claim arrives.
     async fn record_unprotected(&mut self, outcome: Outcome) {
         let is_over = is_to_be_tried_again(&outcome, self.claimant.policy());
-        let mut tenure = if is_over { self.claimant.leave_unprotected() } else { None };
-        if tenure.is_none() {
-            let found = self.claimant.find_lease().await;
-            tenure = found.and_then(|lease| self.claimant.found(lease));
+        if is_over && let Some(tenure) = self.claimant.leave_unprotected() {
+            self.record_under(tenure, &outcome).await;
         }
-        if let Some(mut tenure) = tenure.or_else(|| self.claimant.leave_unprotected()) {
-            conclude(&mut tenure, outcome, &mut self.caller).await;
+        while let Some(lease) = self.claimant.find_lease().await {
+            if let Some(tenure) = self.claimant.found(lease) {
+                self.record_under(tenure, &outcome).await;
+            }
         }
+        if let Some(tenure) = self.claimant.leave_unprotected() {
+            self.record_under(tenure, &outcome).await;
+        }
+    }
+
+    async fn record_under(&mut self, mut tenure: Tenure, outcome: &Outcome) {
+        conclude(&mut tenure, outcome.clone(), &mut self.caller).await;
     }
 }

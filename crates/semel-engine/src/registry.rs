@@ -71,8 +71,6 @@ struct Holder {
     fingerprint: Fingerprint,
     /// When its lease runs out, as last heard from the store.
     until: Timestamp,
-    /// The store said that another lease was granted since.
-    is_superseded: bool,
     /// A lease that was granted to another attempt of this process meanwhile.
     successor: Option<(Lease, Instant)>,
 }
@@ -84,8 +82,6 @@ pub(crate) struct Joined {
     pub(crate) is_same_request: bool,
     /// When the lease runs out, as last heard from the store. In an outage that may be past.
     pub(crate) until: Timestamp,
-    /// The lease was lost to another process, whose outcome may be in the store.
-    pub(crate) is_superseded: bool,
 }
 
 /// Hears the news of a record from the moment it was made: made before the store is asked, it cannot
@@ -191,15 +187,11 @@ impl Local {
 
 impl Holder {
     const fn new(fingerprint: Fingerprint, until: Timestamp) -> Self {
-        Self { fingerprint, until, is_superseded: false, successor: None }
+        Self { fingerprint, until, successor: None }
     }
 
     fn joined_by(&self, fingerprint: Fingerprint) -> Joined {
-        Joined {
-            is_same_request: self.fingerprint == fingerprint,
-            until: self.until,
-            is_superseded: self.is_superseded,
-        }
+        Joined { is_same_request: self.fingerprint == fingerprint, until: self.until }
     }
 }
 

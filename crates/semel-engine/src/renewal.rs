@@ -184,7 +184,6 @@ impl Tenure {
                 tracing::debug!(record = %record.prefix(), "renewal refused");
                 self.is_refused = true;
                 self.backoff.reset();
-                self.presence.superseded();
                 self.lost.cancel();
                 self.look_for_successor();
             }

@@ -79,16 +79,10 @@ impl Presence {
         self.as_holder(|holder| holder.until = until);
     }
 
-    /// Takes note that the lease no longer counts.
-    pub(crate) fn superseded(&self) {
-        self.as_holder(|holder| holder.is_superseded = true);
-    }
-
     /// The lease that another attempt of this process was granted and left to this one.
     pub(crate) fn take_successor(&self) -> Option<(Lease, Instant)> {
         self.as_holder(|holder| {
             let successor = holder.successor.take()?;
-            holder.is_superseded = false;
             holder.until = successor.0.until();
             Some(successor)
         })

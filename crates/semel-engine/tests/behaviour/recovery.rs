@@ -151,6 +151,40 @@ async fn the_outcome_of_another_process_is_given_beside_a_lost_execution() {
     assert_eq!(first.await.unwrap().unwrap().reply(), Some(&Reply::new("second")));
 }
 
+/// The same before the execution has heard that it lost its lease: what a client was given by one node, another node
+/// must not call in progress (I2).
+#[tokio::test(start_paused = true)]
+async fn the_outcome_of_another_process_is_given_before_the_loss_is_known() {
+    let memory = memory();
+    let ((here, store), (there, _)) = (engine_over(&memory), engine_over(&memory));
+    let effect = Effect::gated();
+    let first = spawn_once(&here, &conflict(), effect.work(completed("first")));
+    effect.started().await;
+    store.fail([Verb::Renew], Fault::Unavailable);
+    sleep(LEASE * 2).await;
+    once(&there, &conflict(), Effect::new().work(completed("second"))).await.unwrap();
+    let retry = once(&here, &conflict(), never).await.unwrap();
+    assert_eq!(retry.reply(), Some(&Reply::new("second")), "{retry:?}");
+    effect.finish();
+    store.mend();
+    first.await.unwrap().unwrap();
+}
+
+/// A settlement counts from when the store has it, and its own process hears of that last.
+#[tokio::test(start_paused = true)]
+async fn an_outcome_is_given_before_its_own_process_has_heard_of_the_settlement() {
+    let (engine, store) = engine();
+    store.fail([Verb::Settle], Fault::TimedOutApplied);
+    let answer = once(&engine, &conflict(), Effect::new().work(completed("first"))).await.unwrap();
+    assert!(matches!(answer, Answer::Executed { stored: Stored::NotYet, .. }), "{answer:?}");
+    assert_eq!(state(store.memory()).await, Some(State::Settled(settled("first"))));
+    let retry = once(&engine, &conflict(), never).await.unwrap();
+    assert!(matches!(retry, Answer::Replayed { .. }), "{retry:?}");
+    assert_eq!(retry.reply(), answer.reply());
+    store.mend();
+    idle(&engine).await;
+}
+
 /// A claim that was sent before this process had an execution is granted past it, after an outage. Its lease
 /// is left to the execution, whose outcome is recorded under it.
 #[tokio::test(start_paused = true)]

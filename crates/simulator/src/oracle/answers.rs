@@ -53,12 +53,33 @@ impl Oracle {
                     format!("a{attempt} was told that the outcome is unknown")
                 })
             }
-            Answer::InFlight { .. } => Ok(()),
+            Answer::InFlight { .. } => self.is_in_flight(moment, attempt),
         }
     }
 
     fn policy(&self, attempt: usize) -> &semel_core::Policy {
         &self.keys[self.attempts[attempt].key].policy
+    }
+
+    /// What was settled before an attempt began is not called in progress, unless its node was kept from the store.
+    fn is_in_flight(&self, moment: Moment, attempt: usize) -> Verdict {
+        let log = &self.attempts[attempt];
+        let was_settled = self.life(log.key).is_some_and(|life| {
+            let is_before = life.settled_at.is_some_and(|at| at < log.began.at);
+            is_before && life.fingerprint == log.fingerprint && life.is_live(moment.now)
+        });
+        let is_excused = self.went_back || self.is_explained(log.node, log.began.at);
+        require(
+            Invariant::SettledIsFinal,
+            Some(log.key),
+            moment,
+            !was_settled || is_excused,
+            || {
+                format!(
+                    "a{attempt} was told that work is in progress which had been settled before"
+                )
+            },
+        )
     }
 
     /// An answer is never said to hold until before it was asked for, unless the record is gone.
@@ -117,8 +138,23 @@ impl Oracle {
             let grants = log.grants.iter().rev().filter(|(_, granted)| *granted == fence);
             grants.map(|(life, _)| *life)
         };
-        let settled = granted().find(|life| lives[*life].settled().is_some());
+        let is_settled = |life: &usize| lives[*life].settled().is_some();
+        // A late claim of another attempt may begin the next life, and leave its lease to the execution.
+        let left_to_it = || {
+            let is_left = |life: &usize| self.is_in_process_of(attempt, lives[*life].owner);
+            let later = granted().next().map_or(lives.len(), |life| life + 1);
+            (later..lives.len()).rev().filter(is_settled).find(is_left)
+        };
+        let settled = granted().find(is_settled).or_else(left_to_it);
         settled.or_else(|| granted().next()).unwrap_or(0)
+    }
+
+    fn is_in_process_of(&self, attempt: usize, owner: u128) -> bool {
+        let process = |attempt: usize| {
+            let log = &self.attempts[attempt];
+            (log.node, log.process)
+        };
+        self.by_owner.get(&owner).is_some_and(|other| process(*other) == process(attempt))
     }
 
     /// No outcome is told before it is durable (I6), and no other than the recorded one (I4).

@@ -193,6 +193,7 @@ impl Oracle {
             fence: 0,
             owner: 0,
             stage: Stage::Released,
+            settled_at: None,
             extended: moment.at,
             replaced: None,
             is_swept: false,
@@ -214,7 +215,7 @@ impl Oracle {
         if view == View::Abandoned && fails && *settlement == Settlement::Abandoned {
             self.lapse_is_explained(moment, key)?;
             if let Some(life) = self.keys[key].lives.last_mut() {
-                life.stage = Stage::Settled(Settlement::Abandoned);
+                life.settle(Settlement::Abandoned, moment.at);
             }
         } else {
             let rule = if view == View::OfAnotherRequest {

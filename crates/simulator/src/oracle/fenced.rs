@@ -64,7 +64,7 @@ impl Oracle {
             }
             Settled::Recorded if is_open || is_same => {
                 if let Some(life) = self.keys[key].lives.last_mut() {
-                    life.stage = Stage::Settled(settlement.clone());
+                    life.settle(settlement.clone(), moment.at);
                 }
             }
             _ => {

@@ -10,6 +10,8 @@ pub(super) struct Life {
     pub(super) fence: u64,
     pub(super) owner: u128,
     pub(super) stage: Stage,
+    /// When it was settled, in simulated time.
+    pub(super) settled_at: Option<Duration>,
     /// When its lease was granted or last renewed, in simulated time.
     pub(super) extended: Duration,
     /// When the next life began.
@@ -49,6 +51,12 @@ impl Life {
             Stage::Settled(settlement) => Some(settlement),
             _ => None,
         }
+    }
+
+    /// Its outcome is recorded, perhaps not for the first time.
+    pub(super) fn settle(&mut self, settlement: Settlement, at: Duration) {
+        self.stage = Stage::Settled(settlement);
+        self.settled_at.get_or_insert(at);
     }
 
     /// A lease is granted. Retention counts from the latest grant.
