@@ -156,3 +156,9 @@ fn with_the_reply_before_the_settlement_the_model_finds_a_violation() {
 fn with_grants_to_an_owner_that_released_the_model_finds_a_violation() {
     find(STRAYS, Mistake::GrantsReleased, [properties::NO_GHOST]);
 }
+
+/// An outcome that comes after a row of releases is forgotten soon after it was settled.
+#[test]
+fn with_retention_from_the_first_claim_the_model_finds_a_violation() {
+    find(SMALL, Mistake::RetainsFromTheStart, [properties::RETAINED]);
+}

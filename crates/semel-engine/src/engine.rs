@@ -24,8 +24,9 @@ use crate::{Answer, EngineError, Execution, Limits};
 
 /// Drives attempts over a store. Cheap to clone; clones share everything.
 ///
-/// One engine per process and store is enough, and best: duplicates that wait are woken at once
-/// only by executions of the same engine, and by polling otherwise.
+/// Use one engine per process and store. An engine never claims past an execution or settlement of its own, however
+/// long the store was away, and wakes its own duplicates at once. A second engine over the same store is to it what
+/// another process is: it may take over once a lease has run out, and its duplicates poll.
 pub struct Engine<S> {
     store: Arc<S>,
     shared: Arc<Shared>,

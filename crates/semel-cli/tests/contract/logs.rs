@@ -148,15 +148,15 @@ fn a_killed_gateway_leaves_a_trace_of_what_it_executed() {
     gate.open();
 }
 
-/// Where a crash is simply executed again, the start is for those who debug.
+/// Also under the defaults, where the work of a killed gateway may be executed a second time.
 #[test]
-fn a_start_that_needs_no_operator_is_for_debugging() {
+fn the_start_of_an_execution_is_logged_by_default() {
     let upstream = Upstream::start();
-    let log_at = |level: &str| {
-        let gateway = Setup::before(&upstream).top(&format!("log = \"{level}\"")).start();
+    let log_with = |top: &str| {
+        let gateway = Setup::before(&upstream).top(top).start();
         Call::charge("k").send(&gateway);
         terminated(gateway)
     };
-    assert!(!log_at("info").contains("execution started"));
-    assert!(log_at("debug").contains("execution started"));
+    assert!(log_with("").contains("execution started"));
+    assert!(!log_with("log = \"warn\"").contains("execution started"));
 }

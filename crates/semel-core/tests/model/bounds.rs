@@ -43,6 +43,8 @@ pub(crate) enum Mistake {
     CheckThenSet,
     /// A late copy of a claim is granted a lease after its owner has released.
     GrantsReleased,
+    /// Retention counts from the first claim, whatever was granted since.
+    RetainsFromTheStart,
     /// The client is answered before its outcome is durable (trap 4).
     SettleAfterReply,
 }

@@ -10,6 +10,7 @@ use crate::store;
 
 pub(crate) const NEVER_TWICE: &str = "nothing executes twice in one life";
 pub(crate) const NO_GHOST: &str = "an owner that has released is not granted again";
+pub(crate) const RETAINED: &str = "a record lives for a whole retention after its latest grant";
 
 type Condition = fn(&System, &World) -> bool;
 
@@ -19,6 +20,7 @@ pub(crate) fn of(on_abandoned: OnAbandoned, network: Network) -> Vec<Property<Sy
     let sometimes = reachable().map(|(name, holds)| Property::sometimes(name, holds));
     let mut properties: Vec<_> = always.into_iter().chain(sometimes).collect();
     properties.push(Property::always(NO_GHOST, |_, world: &World| !world.ghost));
+    properties.push(Property::always(RETAINED, |_, world: &World| !world.short_lived));
     if network == Network::Strays {
         properties.push(late_claim());
     }

@@ -21,6 +21,8 @@ pub(crate) struct World {
     pub(crate) broken: u16,
     /// Was a lease granted to an owner that had just released?
     pub(crate) ghost: bool,
+    /// Was a lease granted on a record that does not live for a whole retention from then on?
+    pub(crate) short_lived: bool,
 }
 
 /// A node, and the one attempt that it works on.

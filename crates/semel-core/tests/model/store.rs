@@ -53,10 +53,25 @@ impl System {
         if matches!(claim, Claim::Execute(_)) && before.as_ref().is_some_and(was_over) {
             world.ghost = true;
         }
+        let write = match self.mistake {
+            Mistake::RetainsFromTheStart => write.map(|after| self.kept_from_the_start(after)),
+            _ => write,
+        };
         if let Some(after) = &write {
             keep(world, sender.record, before.as_ref(), after);
+            let is_granted = matches!(claim, Claim::Execute(_));
+            world.short_lived |= is_granted && after.expires < now.plus(self.policy.ttl());
         }
         claim
+    }
+
+    /// The record as a store keeps it that never prolongs a retention.
+    fn kept_from_the_start(&self, record: Record) -> Record {
+        let end = record.created.plus(self.policy.ttl());
+        match record.state {
+            State::Leased { until } => Record { expires: end.max(until), ..record },
+            _ => record,
+        }
     }
 
     fn write(&self, world: &mut World, verb: Verb, sender: &Node) -> Transition {

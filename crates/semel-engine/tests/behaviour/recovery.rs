@@ -151,6 +151,22 @@ async fn the_outcome_of_another_process_is_given_beside_a_lost_execution() {
     assert_eq!(first.await.unwrap().unwrap().reply(), Some(&Reply::new("second")));
 }
 
+/// Under `hold` another process does not take over: its answer is *unknown* until the holder has settled.
+#[tokio::test(start_paused = true)]
+async fn another_process_holds_the_record_until_its_holder_has_settled() {
+    let memory = memory();
+    let ((here, store), (there, _)) = (engine_over(&memory), engine_over(&memory));
+    store.fail([Verb::Settle, Verb::Renew], Fault::Unavailable);
+    once(&here, &payments(), Effect::new().work(completed("first"))).await.unwrap();
+    sleep(LEASE * 2).await;
+    let elsewhere = once(&there, &payments(), never).await.unwrap();
+    assert!(matches!(elsewhere, Answer::Unknown { .. }), "{elsewhere:?}");
+    store.mend();
+    idle(&here).await;
+    let elsewhere = once(&there, &payments(), never).await.unwrap();
+    assert_eq!(elsewhere.reply(), Some(&Reply::new("first")), "{elsewhere:?}");
+}
+
 /// The same before the execution has heard that it lost its lease: what a client was given by one node, another node
 /// must not call in progress (I2).
 #[tokio::test(start_paused = true)]

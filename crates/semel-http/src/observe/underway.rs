@@ -2,7 +2,7 @@
 
 use std::thread;
 
-use semel_core::{Fence, OnAbandoned, OnUnknown, Outcome, RecordId};
+use semel_core::{Fence, OnUnknown, Outcome, RecordId};
 
 use crate::routes::Route;
 
@@ -15,31 +15,15 @@ pub(crate) struct Underway<'a> {
     fence: Option<Fence>,
 }
 
-/// Writes an event: as information where an operator will need it, that is where a crash leaves a key
-/// that is not simply executed again. Elsewhere a line more for each request is not worth its time.
-macro_rules! event {
-    ($underway:ident, $($fields:tt)+) => {
-        if let Some(fence) = $underway.fence {
-            if $underway.route.policy().core.on_abandoned() == OnAbandoned::Reexecute {
-                $underway.event(tracing::enabled!(tracing::Level::DEBUG), |route, record| {
-                    tracing::debug!(route, record, fence = fence.get(), $($fields)+);
-                });
-            } else {
-                $underway.event(tracing::enabled!(tracing::Level::INFO), |route, record| {
-                    tracing::info!(route, record, fence = fence.get(), $($fields)+);
-                });
-            }
-        }
-    };
-}
-
 // === impl Underway ===
 
 impl<'a> Underway<'a> {
     /// The work is about to start: what a process that is killed leaves behind of it is this line.
     pub(crate) fn begin(route: &'a Route, id: RecordId, fence: Option<Fence>) -> Self {
         let underway = Self { route, id, fence };
-        event!(underway, "execution started");
+        if let Some((route, record, fence)) = underway.fields() {
+            tracing::info!(route, record, fence, "execution started");
+        }
         underway
     }
 
@@ -58,14 +42,15 @@ impl<'a> Underway<'a> {
             Outcome::FailedForNow(_) => "failed for now",
             Outcome::Unknown(_) => "unknown",
         };
-        event!(self, outcome, "execution ended");
+        if let Some((route, record, fence)) = self.fields() {
+            tracing::info!(route, record, fence, outcome, "execution ended");
+        }
     }
 
-    /// Formats nothing that is not written.
-    fn event(&self, is_enabled: bool, write: impl FnOnce(&str, &str)) {
-        if is_enabled {
-            write(self.route.name(), &self.id.prefix());
-        }
+    /// Of its events: route, record and fence. Nothing is formatted that is not written.
+    fn fields(&self) -> Option<(&str, String, u64)> {
+        let fence = self.fence.filter(|_| tracing::enabled!(tracing::Level::INFO))?;
+        Some((self.route.name(), self.id.prefix(), fence.get()))
     }
 
     fn ended_unknown(&self) {

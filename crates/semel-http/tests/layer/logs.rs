@@ -2,7 +2,7 @@
 //! body or a credential.
 
 use http::Response;
-use semel_core::{OnAbandoned, OnStoreDown};
+use semel_core::OnStoreDown;
 use semel_http::{Mode, PartSource};
 
 use crate::support::{
@@ -106,7 +106,7 @@ async fn a_line_names_the_route_and_the_record_by_a_prefix() {
 async fn an_execution_is_logged_before_it_starts_and_when_its_client_has_left() {
     let logs = Logs::of_this_thread();
     let (handler, gate) = Handler::counting().gated();
-    let api = Api::new(policy().on_abandoned(OnAbandoned::Hold), handler);
+    let api = Api::new(policy(), handler);
     let client = api.spawn(secret("key-5ecret", "body-5ecret"));
     api.handler.started(1).await;
     let said = logs.text();
@@ -125,7 +125,7 @@ async fn an_execution_is_logged_before_it_starts_and_when_its_client_has_left() 
 #[tokio::test]
 async fn an_execution_whose_client_is_there_has_no_line_for_its_end() {
     let logs = Logs::of_this_thread();
-    let api = Api::new(policy().on_abandoned(OnAbandoned::Hold), Handler::counting());
+    let api = Api::new(policy(), Handler::counting());
     api.send(charge("k", "100")).await;
     let said = logs.text();
     assert!(said.contains("execution started") && said.contains("message=attempt"), "{said}");

@@ -182,7 +182,7 @@ fn lasts(kind: Kind, is_short: bool, dice: &mut Dice) -> Duration {
         Kind::StorePause | Kind::NearPause => (200, if is_short { 2_000 } else { 4_000 }),
         // Some past the lease.
         Kind::DiskFull if is_short => (1_500, 4_000),
-        Kind::DiskFull => (500, *dice.pick(&[2_500, 6_000, 12_000])),
+        Kind::DiskFull => (500, *dice.pick(&[2_500, 6_000, 20_000])),
         Kind::StoreOutage if is_short => (2_300, 3_500),
         Kind::StoreOutage => (1_000, *dice.pick(&[5_000, 8_000, 20_000])),
         // Past the lease too: renewals must get through.

@@ -13,7 +13,7 @@ use std::time::Duration;
 use anyhow::{Context as _, bail, ensure};
 use semel_testserver::{Redis, RedisCluster};
 
-use super::server::{fill, make_room, version};
+use super::server::{Outage, fill, make_room, version};
 use super::{Ground, Link};
 use crate::dice::Dice;
 use crate::history::History;
@@ -115,11 +115,15 @@ impl Cluster {
                 server.resume()?;
             }
             Kind::StoreOutage => {
-                master.pause()?;
-                replica.pause()?;
+                let outage = Outage::draw(dice);
+                // The replica first, so that it does not take over.
+                for server in [replica, master] {
+                    outage.begin(server)?;
+                }
                 stop::sleep(lasts);
-                master.resume()?;
-                replica.resume()?;
+                for server in [master, replica] {
+                    outage.end(server)?;
+                }
             }
             Kind::StoreFull => {
                 self.nodes.servers().iter().try_for_each(fill)?;

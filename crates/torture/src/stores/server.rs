@@ -60,15 +60,12 @@ impl RedisServer {
                 self.server.stop()?;
                 self.server.start_again()?;
             }
-            Kind::StoreOutage => match dice.below(3) {
-                0 => return self.strike(Kind::StoreKill, lasts, dice),
-                1 => return self.strike(Kind::StorePause, lasts, dice),
-                _ => {
-                    self.server.stop()?;
-                    stop::sleep(lasts);
-                    self.server.start_again()?;
-                }
-            },
+            Kind::StoreOutage => {
+                let outage = Outage::draw(dice);
+                outage.begin(&self.server)?;
+                stop::sleep(lasts);
+                outage.end(&self.server)?;
+            }
             Kind::StoreFull => {
                 fill(&self.server)?;
                 stop::sleep(lasts);
@@ -80,6 +77,39 @@ impl RedisServer {
                 self.clock.shift(ahead)?;
             }
             other => bail!("{other} cannot be done to Redis"),
+        }
+        Ok(())
+    }
+}
+
+/// How a server is away for long.
+#[derive(Clone, Copy)]
+pub(super) enum Outage {
+    Killed,
+    Frozen,
+    Stopped,
+}
+
+// === impl Outage ===
+
+impl Outage {
+    pub(super) fn draw(dice: &mut Dice) -> Self {
+        *dice.pick(&[Self::Killed, Self::Frozen, Self::Stopped])
+    }
+
+    pub(super) fn begin(self, server: &Redis) -> anyhow::Result<()> {
+        match self {
+            Self::Killed => server.kill()?,
+            Self::Frozen => server.pause()?,
+            Self::Stopped => server.stop()?,
+        }
+        Ok(())
+    }
+
+    pub(super) fn end(self, server: &Redis) -> anyhow::Result<()> {
+        match self {
+            Self::Killed | Self::Stopped => server.start_again()?,
+            Self::Frozen => server.resume()?,
         }
         Ok(())
     }
