@@ -1,7 +1,9 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use semel_core::{Attempt, Claim, Fingerprint, Lease, Policy, Record, RecordId, Release, State};
+use semel_core::{
+    Attempt, Claim, Fingerprint, Lease, Policy, Record, RecordId, Release, State, Timestamp,
+};
 use semel_planted::{Bug, planted};
 use semel_store::StoreError;
 use tokio::time::{Instant, sleep};
@@ -18,6 +20,9 @@ const CLAIM_TRIES: u32 = 3;
 /// How much later than it was sent a claim may still arrive: it may wait in a connection, or its commit
 /// for a disk. A look before that which finds nothing proves nothing.
 const LATE_MAX: Duration = Duration::from_secs(30);
+
+/// The same after a look that failed: in an outage a claim may wait at the store, or before it.
+const LATE_AFTER_OUTAGE: Duration = Duration::from_secs(5);
 
 /// The longest pause between two looks for an unheard lease while the store answers.
 const LOOK_MAX: Duration = Duration::from_secs(5);
@@ -36,6 +41,21 @@ pub(crate) struct Claimant {
     late: Option<Instant>,
     /// The latest claim was not sent, since this process has the record.
     joined: bool,
+}
+
+/// The looks for unheard leases of one attempt.
+pub(crate) struct Looks {
+    began: Instant,
+    backoff: Backoff,
+}
+
+// === impl Looks ===
+
+impl Looks {
+    pub(crate) fn begin() -> Self {
+        let backoff = Backoff::new(Duration::from_millis(50), Shared::RETRY_MAX);
+        Self { began: Instant::now(), backoff }
+    }
 }
 
 // === impl Claimant ===
@@ -80,7 +100,8 @@ impl Claimant {
     pub(crate) fn take_up(&mut self, lease: Lease) -> Option<Tenure> {
         // Neither is ever missing: there is no lease without a claim.
         let (presence, since) = (self.presence.take()?, self.sent?);
-        Some(Tenure::new(self.shared.clone(), self.policy.clone(), lease, since, presence))
+        let (shared, policy) = (self.shared.clone(), self.policy.clone());
+        Some(Tenure::new(shared, policy, lease, since, self.is_in_doubt(), presence))
     }
 
     /// Registers an execution without a lease, unless this process has another one under way.
@@ -92,11 +113,9 @@ impl Claimant {
         }
     }
 
-    /// Ends the registration of an execution without a lease. If another attempt of this process was granted a
-    /// lease meanwhile, this is what the outcome is to be recorded under.
-    pub(crate) fn leave_unprotected(&mut self) -> Option<Tenure> {
-        let (presence, lease, since) = self.presence.take()?.leave_or_succeed()?;
-        Some(Tenure::new(self.shared.clone(), self.policy.clone(), lease, since, presence))
+    /// Ends the registration of an execution without a lease.
+    pub(crate) fn leave_unprotected(&mut self) {
+        self.presence = None;
     }
 
     /// Claims. When the store does not say what it did, the same claim is sent again: the store
@@ -159,8 +178,15 @@ impl Claimant {
     }
 
     fn enter(&mut self) -> Result<(), Joined> {
-        if let Some(presence) = &self.presence {
-            return presence.check();
+        match &self.presence {
+            // As another attempt: its owner is that of the lease which an execution of this process had.
+            Some(presence) if presence.is_adopted() => {
+                let owner = self.shared.host.owner();
+                self.attempt = Attempt::new(self.id(), self.fingerprint(), owner);
+                self.late = None;
+            }
+            Some(presence) => return presence.check(),
+            None => {}
         }
         self.presence = Some(self.shared.registry.enter(&self.attempt)?);
         Ok(())
@@ -170,7 +196,8 @@ impl Claimant {
         let sent = Instant::now();
         self.sent = Some(sent);
         let call = self.shared.store.claim(&self.attempt, &self.policy);
-        let claimed = self.shared.within(self.shared.limits.verb_timeout, "claim", call).await;
+        let claimed =
+            self.shared.within(self.shared.limits.verb_timeout, "claim", self.id(), call).await;
         match claimed {
             // Granted, and heard of too late: another may have been granted the next lease, executed and
             // settled since. The same claim sent again tells.
@@ -194,21 +221,22 @@ impl Claimant {
         }
     }
 
-    /// Becomes the holder, or leaves the lease to the one that this process has.
+    /// Becomes the holder, or leaves the lease to the one that this process has. Then nothing is executed under it
+    /// here: it is looked for until the holder has adopted it, or handed back if the holder is done without it.
     fn hold(&mut self, lease: Lease, since: Instant) -> Claim {
         let held = match &mut self.presence {
-            Some(presence) => presence.hold(lease, since),
+            Some(presence) => presence.hold(lease),
             None => Ok(lease),
         };
-        match held {
-            Ok(lease) => Claim::Execute(lease),
-            Err(Joined { is_same_request: true, until }) => Claim::InFlight { until },
-            // The record had expired under the other request. Nothing is executed under this lease: it is
-            // looked for and handed back.
-            Err(_) => {
-                self.late = Some(since + LATE_MAX);
-                Claim::Mismatch
-            }
+        let joined = match held {
+            Ok(lease) => return Claim::Execute(lease),
+            Err(joined) => joined,
+        };
+        self.late = Some(since + LATE_MAX);
+        match joined {
+            Joined { is_same_request: true, until } => Claim::InFlight { until },
+            // The record had expired under the other request.
+            Joined { .. } => Claim::Mismatch,
         }
     }
 
@@ -233,7 +261,8 @@ impl Claimant {
     /// Gives up an attempt that executed nothing, or has handed its lease back: if a claim of it was granted
     /// unheard, that lease is handed back too, so that no retry has to wait until it runs out.
     pub(crate) async fn forsake(mut self) {
-        while let Some(lease) = self.find_lease().await {
+        let mut looks = Looks::begin();
+        while let Some(lease) = self.find_lease(&mut looks).await {
             let Some(mut tenure) = self.found(lease) else { continue };
             tracing::info!(record = %self.id().prefix(), "releasing an unheard lease");
             let _ = land(&mut tenure, &Write::Release(Release::Retry), |_| ()).await;
@@ -242,34 +271,41 @@ impl Claimant {
 
     /// Takes up a lease that was found, unless this process has a holder to leave it to.
     pub(crate) fn found(&mut self, lease: Lease) -> Option<Tenure> {
-        let since = self.sent?;
-        match self.presence.as_mut()?.hold(lease, since) {
+        match self.presence.as_mut()?.hold(lease) {
             Ok(lease) => self.take_up(lease),
             Err(_) => None,
         }
     }
 
-    /// The lease that a claim of this attempt was granted unheard, once it is found.
+    /// The lease that a claim of this attempt was granted unheard, once it is found. An execution without a lease
+    /// looks for those of other attempts of this process too.
     ///
     /// It is looked for until a claim can no longer arrive and the store has said so since, but not for longer
     /// than a settlement would be tried: past the retention there is nothing to find.
-    pub(crate) async fn find_lease(&mut self) -> Option<Lease> {
-        let began = Instant::now();
-        let mut backoff = Backoff::new(Duration::from_millis(50), Shared::RETRY_MAX);
-        while let Some(late) = self.late.filter(|_| began.elapsed() < self.policy.ttl()) {
-            self.shared.rest(backoff.pause(&*self.shared.host)).await;
-            // So that a holder of this process, superseded by that lease, waits for it to be handed over.
-            if self.presence.is_none() {
-                self.presence = Some(self.shared.registry.enter_anyway(&self.attempt));
-            }
+    pub(crate) async fn find_lease(&mut self, looks: &mut Looks) -> Option<Lease> {
+        // So that a holder of this process that is superseded by that lease knows whose it is.
+        if self.presence.is_none() && self.is_in_doubt() {
+            self.presence = Some(self.shared.registry.enter_anyway(&self.attempt));
+        }
+        while self.may_find() && looks.began.elapsed() < self.policy.ttl() {
+            self.shared.rest(self.id(), looks.backoff.pause(&*self.shared.host)).await;
             let asked = Instant::now();
             match self.inspect().await.map(|record| record.and_then(|it| self.lease_in(&it))) {
-                Ok(Some(lease)) => return Some(lease),
-                Ok(None) if asked >= late || self.shared.closing.is_cancelled() => break,
-                Ok(None) => backoff.set_cap(LOOK_MAX),
+                Ok(found) => {
+                    looks.backoff.set_cap(LOOK_MAX);
+                    if found.is_some() {
+                        return found;
+                    }
+                    let is_over = self.late.is_none_or(|late| asked >= late);
+                    if is_over || self.shared.closing.is_cancelled() {
+                        self.late = None;
+                    }
+                }
                 Err(error) => {
                     tracing::debug!(record = %self.id().prefix(), %error, "still in doubt");
-                    backoff.set_cap(Shared::RETRY_MAX);
+                    looks.backoff.set_cap(Shared::RETRY_MAX);
+                    let again = Instant::now() + LATE_AFTER_OUTAGE;
+                    self.late = self.late.map(|late| late.max(again));
                 }
             }
         }
@@ -277,20 +313,34 @@ impl Claimant {
         None
     }
 
-    /// The lease of this attempt, if it has the latest.
-    fn lease_in(&self, record: &Record) -> Option<Lease> {
-        let (id, owner) = (self.id(), self.attempt.owner());
-        match record.state {
-            State::Leased { until } if record.owner == owner => {
-                let (fingerprint, fence) = (record.fingerprint, record.fence);
-                Some(Lease::new(id, fingerprint, fence, owner, until, record.expires))
-            }
-            _ => None,
+    /// Whether there may be a lease to find.
+    fn may_find(&self) -> bool {
+        let Some(presence) = &self.presence else { return false };
+        if presence.holds() {
+            return self.is_in_doubt() || presence.has_other_claimants();
         }
+        self.is_in_doubt() && !presence.is_adopted()
+    }
+
+    /// The lease in a record, if it is this attempt's or, for an execution without a lease, one of this process.
+    fn lease_in(&self, record: &Record) -> Option<Lease> {
+        let State::Leased { until } = record.state else { return None };
+        let is_adopted = || {
+            let presence = self.presence.as_ref();
+            record.fingerprint == self.fingerprint()
+                && presence.is_some_and(|presence| presence.adopt(record.owner, until))
+        };
+        let is_ours = record.owner == self.attempt.owner() || is_adopted();
+        is_ours.then(|| leased(self.id(), record, until))
     }
 
     async fn inspect(&self) -> Result<Option<Record>, StoreError> {
         let call = self.shared.store.inspect(self.id());
-        self.shared.within(self.shared.limits.verb_timeout, "inspect", call).await
+        self.shared.within(self.shared.limits.verb_timeout, "inspect", self.id(), call).await
     }
+}
+
+/// The lease in a record, which is leased until then.
+pub(crate) const fn leased(id: RecordId, record: &Record, until: Timestamp) -> Lease {
+    Lease::new(id, record.fingerprint, record.fence, record.owner, until, record.expires)
 }

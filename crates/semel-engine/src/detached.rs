@@ -5,11 +5,10 @@ use tokio::time::Instant;
 use tokio_util::task::task_tracker::TaskTrackerToken;
 
 use crate::answer::Caller;
-use crate::claiming::Claimant;
+use crate::claiming::{Claimant, Looks};
 use crate::execution::{Work, outcome_of};
 use crate::limits::Slot;
 use crate::registry::Joined;
-use crate::renewal::Tenure;
 use crate::settling::{conclude, is_to_be_tried_again};
 use crate::{Answer, EngineError, Execution};
 
@@ -143,20 +142,15 @@ impl Errand {
     /// the first record may have expired when another copy of the claim arrives.
     async fn record_unprotected(&mut self, outcome: Outcome) {
         let is_over = is_to_be_tried_again(&outcome, self.claimant.policy());
-        if is_over && let Some(tenure) = self.claimant.leave_unprotected() {
-            self.record_under(tenure, &outcome).await;
+        if is_over {
+            self.claimant.leave_unprotected();
         }
-        while let Some(lease) = self.claimant.find_lease().await {
-            if let Some(tenure) = self.claimant.found(lease) {
-                self.record_under(tenure, &outcome).await;
+        let mut looks = Looks::begin();
+        while let Some(lease) = self.claimant.find_lease(&mut looks).await {
+            if let Some(mut tenure) = self.claimant.found(lease) {
+                conclude(&mut tenure, outcome.clone(), &mut self.caller).await;
             }
         }
-        if let Some(tenure) = self.claimant.leave_unprotected() {
-            self.record_under(tenure, &outcome).await;
-        }
-    }
-
-    async fn record_under(&mut self, mut tenure: Tenure, outcome: &Outcome) {
-        conclude(&mut tenure, outcome.clone(), &mut self.caller).await;
+        self.claimant.leave_unprotected();
     }
 }

@@ -18,7 +18,7 @@ use crate::detached::Errand;
 use crate::execution::{self, Work};
 use crate::host::{Host, TokioHost};
 use crate::limits::Slots;
-use crate::outage::Outage;
+use crate::outage::Outages;
 use crate::registry::Registry;
 use crate::{Answer, EngineError, Execution, Limits};
 
@@ -49,7 +49,7 @@ pub(crate) struct Shared {
     pub(crate) waiters: Slots,
     pub(crate) registry: Arc<Registry>,
     pub(crate) host: Box<dyn Host>,
-    outage: Outage,
+    outages: Outages,
     /// Set when the shutdown begins.
     pub(crate) closing: CancellationToken,
     tasks: TaskTracker,
@@ -78,7 +78,7 @@ impl<S: Store> Engine<S> {
             waiters: Slots::new(limits.waiters_max),
             registry: Arc::default(),
             host: Box::new(host),
-            outage: Outage::default(),
+            outages: Outages::default(),
             closing: CancellationToken::new(),
             tasks: TaskTracker::new(),
         });
@@ -237,8 +237,10 @@ impl Shared {
         &self,
         limit: Duration,
         verb: &str,
+        id: RecordId,
         mut call: StoreFuture<'_, T>,
     ) -> Result<T, StoreError> {
+        let part = self.store.part(id);
         // Set only once there is something to wait for: a store in this process mostly answers at
         // once. Boxed, as it is large, and every future that makes a call would have room for it.
         let mut alarm = None;
@@ -250,13 +252,13 @@ impl Shared {
             alarm.as_mut().poll(context).map(|()| Err(StoreError::deadline(verb, limit)))
         })
         .await;
-        self.outage.note(&answer);
+        self.outages.note(part, &answer);
         answer
     }
 
-    /// Pauses before a verb is tried again; less long if the store turns out to be back.
-    pub(crate) async fn rest(&self, pause: Duration) {
+    /// Pauses before a verb is tried again; less long if what has the record turns out to be back.
+    pub(crate) async fn rest(&self, id: RecordId, pause: Duration) {
         // The time-out is what is waited for; the end of the outage is a reason not to.
-        let _ = timeout(pause, self.outage.end()).await;
+        let _ = timeout(pause, self.outages.end(self.store.part(id))).await;
     }
 }

@@ -6,41 +6,84 @@ use semel_store::StoreError;
 use tokio::sync::Notify;
 use tokio::time::Instant;
 
-/// Notices that the store is back, and wakes the holders that pause between two tries.
+/// Notices that the store is back, and wakes the holders that pause between two tries. The [parts](semel_store::Store::part)
+/// of a store fail each by itself: only those are woken that pause for the same part.
 ///
 /// A lease that ran out in an outage is still its holder's until another process claims the record. So holders
 /// must be the first to reach the store after an outage, not the last.
+#[derive(Debug)]
+pub(crate) struct Outages {
+    /// Whether there is one anywhere.
+    is_on: AtomicBool,
+    parts: [Outage; PARTS],
+}
+
 #[derive(Debug, Default)]
-pub(crate) struct Outage {
+struct Outage {
     is_on: AtomicBool,
     is_over: Notify,
     last_wake: Mutex<Option<Instant>>,
 }
 
+/// How many parts are told apart; if there are more, some wake each other.
+const PARTS: usize = 32;
 /// A store that fails every other call must not turn each pause into none.
 const WAKE_EVERY: Duration = Duration::from_millis(200);
+
+// === impl Outages ===
+
+impl Default for Outages {
+    fn default() -> Self {
+        Self { is_on: AtomicBool::new(false), parts: std::array::from_fn(|_| Outage::default()) }
+    }
+}
+
+impl Outages {
+    /// Takes note of how a call to a part ended.
+    pub(crate) fn note<T>(&self, part: usize, answer: &Result<T, StoreError>) {
+        match answer {
+            Err(error) if error.is_outage() => {
+                self.of(part).is_on.store(true, Ordering::SeqCst);
+                self.is_on.store(true, Ordering::SeqCst);
+            }
+            Err(_) => {}
+            // Mostly false, and then nothing is written that other threads would have to read again.
+            Ok(_) if !self.is_on.load(Ordering::Relaxed) => {}
+            Ok(_) => self.is_back(part),
+        }
+    }
+
+    fn is_back(&self, part: usize) {
+        if !self.of(part).ends() {
+            return;
+        }
+        self.is_on.store(false, Ordering::SeqCst);
+        // Also those that began in between.
+        if self.parts.iter().any(|outage| outage.is_on.load(Ordering::SeqCst)) {
+            self.is_on.store(true, Ordering::SeqCst);
+        }
+    }
+
+    /// Completes when the part answers again. Cancel-safe.
+    pub(crate) async fn end(&self, part: usize) {
+        self.of(part).is_over.notified().await;
+    }
+
+    const fn of(&self, part: usize) -> &Outage {
+        &self.parts[part % PARTS]
+    }
+}
 
 // === impl Outage ===
 
 impl Outage {
-    /// Takes note of how a call ended.
-    pub(crate) fn note<T>(&self, answer: &Result<T, StoreError>) {
-        match answer {
-            Err(error) if error.is_outage() => self.is_on.store(true, Ordering::Relaxed),
-            Err(_) => {}
-            // Mostly false, and then nothing is written that other threads would have to read again.
-            Ok(_) if !self.is_on.load(Ordering::Relaxed) => {}
-            Ok(_) => {
-                if self.is_on.swap(false, Ordering::Relaxed) && self.may_wake() {
-                    self.is_over.notify_waiters();
-                }
-            }
+    /// Whether there was one, which is over.
+    fn ends(&self) -> bool {
+        let was_on = self.is_on.swap(false, Ordering::SeqCst);
+        if was_on && self.may_wake() {
+            self.is_over.notify_waiters();
         }
-    }
-
-    /// Completes when the store answers again. Cancel-safe.
-    pub(crate) async fn end(&self) {
-        self.is_over.notified().await;
+        was_on
     }
 
     fn may_wake(&self) -> bool {
@@ -68,29 +111,45 @@ mod tests {
 
     #[tokio::test(start_paused = true)]
     async fn the_first_answer_after_a_failure_wakes() {
-        let outage = Outage::default();
-        let mut end = Box::pin(outage.end());
-        outage.note(&Ok(()));
+        let outage = Outages::default();
+        let mut end = Box::pin(outage.end(0));
+        outage.note(0, &Ok(()));
         assert!(!is_woken(&mut end).await, "there was no outage");
-        outage.note(&failed());
+        outage.note(0, &failed());
         assert!(!is_woken(&mut end).await);
-        outage.note(&Ok(()));
+        outage.note(0, &Ok(()));
         assert!(is_woken(&mut end).await);
     }
 
     #[tokio::test(start_paused = true)]
     async fn a_flickering_store_does_not_wake_each_time() {
-        let outage = Outage::default();
-        outage.note(&failed());
-        outage.note(&Ok(()));
-        let mut end = Box::pin(outage.end());
+        let outage = Outages::default();
+        outage.note(0, &failed());
+        outage.note(0, &Ok(()));
+        let mut end = Box::pin(outage.end(0));
         assert!(!is_woken(&mut end).await);
-        outage.note(&failed());
-        outage.note(&Ok(()));
+        outage.note(0, &failed());
+        outage.note(0, &Ok(()));
         assert!(!is_woken(&mut end).await);
         tokio::time::sleep(WAKE_EVERY).await;
-        outage.note(&failed());
-        outage.note(&Ok(()));
+        outage.note(0, &failed());
+        outage.note(0, &Ok(()));
         assert!(is_woken(&mut end).await);
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn an_answer_of_one_part_says_nothing_of_another() {
+        let outages = Outages::default();
+        outages.note(1, &failed());
+        outages.note(2, &failed());
+        let (mut one, mut other) = (Box::pin(outages.end(1)), Box::pin(outages.end(2)));
+        assert!(!is_woken(&mut one).await && !is_woken(&mut other).await);
+        outages.note(3, &Ok(()));
+        assert!(!is_woken(&mut one).await && !is_woken(&mut other).await);
+        outages.note(2, &Ok(()));
+        assert!(!is_woken(&mut one).await);
+        assert!(is_woken(&mut other).await);
+        outages.note(1, &Ok(()));
+        assert!(is_woken(&mut one).await);
     }
 }

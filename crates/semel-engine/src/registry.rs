@@ -9,7 +9,7 @@
 use std::collections::hash_map::Entry;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-use semel_core::{Attempt, Fingerprint, Lease, Owner, RecordId, Settlement, Timestamp};
+use semel_core::{Attempt, Fingerprint, Owner, RecordId, Settlement, Timestamp};
 use semel_planted::{Bug, planted};
 use semel_store::RecordMap;
 use tokio::sync::watch;
@@ -60,9 +60,17 @@ struct Local {
     news: Option<watch::Sender<News>>,
     holder: Option<Holder>,
     /// The attempts that may be granted a lease: claiming, in doubt about a claim, or the holder's own.
-    claimants: Vec<Owner>,
+    claimants: Vec<Candidate>,
     listeners: usize,
     waiters: usize,
+}
+
+/// An attempt that may be granted a lease.
+#[derive(Debug)]
+struct Candidate {
+    owner: Owner,
+    /// The holder goes on under the lease that this attempt was granted, which is the attempt's no more.
+    is_adopted: bool,
 }
 
 /// The execution or settlement that this process has under way. There is at most one.
@@ -71,8 +79,6 @@ struct Holder {
     fingerprint: Fingerprint,
     /// When its lease runs out, as last heard from the store.
     until: Timestamp,
-    /// A lease that was granted to another attempt of this process meanwhile.
-    successor: Option<(Lease, Instant)>,
 }
 
 /// What an attempt finds that comes while its own process executes or settles the record.
@@ -115,7 +121,7 @@ impl Registry {
     pub(crate) fn enter(self: &Arc<Self>, attempt: &Attempt) -> Result<Presence, Joined> {
         self.with(attempt.id(), |local| {
             local.check(attempt.fingerprint())?;
-            local.claimants.push(attempt.owner());
+            local.claimants.push(Candidate::new(attempt.owner()));
             Ok(())
         })?;
         Ok(Presence::new(self, attempt))
@@ -123,7 +129,7 @@ impl Registry {
 
     /// Enters an attempt that claims no more, but may still be granted what it claimed.
     pub(crate) fn enter_anyway(self: &Arc<Self>, attempt: &Attempt) -> Presence {
-        self.with(attempt.id(), |local| local.claimants.push(attempt.owner()));
+        self.with(attempt.id(), |local| local.claimants.push(Candidate::new(attempt.owner())));
         Presence::new(self, attempt)
     }
 
@@ -165,6 +171,10 @@ impl Local {
         self.holder.is_none() && self.claimants.is_empty() && self.listeners == 0
     }
 
+    fn candidate(&mut self, owner: Owner) -> Option<&mut Candidate> {
+        self.claimants.iter_mut().find(|candidate| candidate.owner == owner)
+    }
+
     /// The holder is done.
     fn leave(&mut self, news: &News) {
         self.holder = None;
@@ -183,13 +193,17 @@ impl Local {
     }
 }
 
+// === impl Candidate ===
+
+impl Candidate {
+    const fn new(owner: Owner) -> Self {
+        Self { owner, is_adopted: false }
+    }
+}
+
 // === impl Holder ===
 
 impl Holder {
-    const fn new(fingerprint: Fingerprint, until: Timestamp) -> Self {
-        Self { fingerprint, until, successor: None }
-    }
-
     fn joined_by(&self, fingerprint: Fingerprint) -> Joined {
         Joined { is_same_request: self.fingerprint == fingerprint, until: self.until }
     }

@@ -2,13 +2,14 @@ use std::pin::pin;
 use std::sync::Arc;
 use std::time::Duration;
 
-use semel_core::{Fence, Lease, Policy};
+use semel_core::{Fence, Lease, Policy, State};
 use semel_store::{Renewed, StoreError};
-use tokio::time::{Instant, sleep, sleep_until};
+use tokio::time::{Instant, sleep_until};
 use tokio_util::sync::CancellationToken;
 
 use crate::Execution;
 use crate::backoff::Backoff;
+use crate::claiming::leased;
 use crate::engine::Shared;
 use crate::registry::{News, Presence};
 
@@ -29,10 +30,11 @@ pub(crate) struct Tenure {
     /// When the lease was last known to begin, on this node's monotonic clock: the moment *before*
     /// the store was asked, so that the count is never longer than the store's.
     since: Instant,
-    /// When to renew next. After a refusal: when to look for a lease that another attempt of this process has
-    /// left to this one.
+    /// When to renew next. After a refusal: when to look whether an attempt of this process has the newer lease.
     due: Instant,
     is_refused: bool,
+    /// A claim of this very attempt may be granted a newer lease.
+    is_in_doubt: bool,
     backoff: Backoff,
     lost: CancellationToken,
     presence: Presence,
@@ -44,8 +46,8 @@ enum Event {
     RanOut,
     /// A renewal, sent at this moment, was answered.
     Answered(Instant, Result<Renewed, StoreError>),
-    /// It was refused a renewal some time ago.
-    StillRefused,
+    /// It was refused a renewal; this is the newer lease, if it was looked for and is this process's.
+    Refused(Option<Lease>),
 }
 
 // === impl Tenure ===
@@ -57,6 +59,7 @@ impl Tenure {
         policy: Policy,
         lease: Lease,
         since: Instant,
+        is_in_doubt: bool,
         presence: Presence,
     ) -> Self {
         let third = policy.lease() / 3;
@@ -68,6 +71,7 @@ impl Tenure {
             since,
             due: since + third,
             is_refused: false,
+            is_in_doubt,
             backoff: Backoff::new(
                 (third / 10).min(RETRY_FIRST),
                 (third / 2).min(Shared::RETRY_MAX),
@@ -122,7 +126,8 @@ impl Tenure {
                 event = self.next_event() => match event {
                     Event::RanOut => self.ran_out(),
                     Event::Answered(sent, renewed) => self.note(sent, renewed),
-                    Event::StillRefused => self.look_for_successor(),
+                    Event::Refused(Some(newer)) => self.adopt(newer),
+                    Event::Refused(None) => self.due = Instant::now() + self.policy.lease() / 3,
                 },
             }
         }
@@ -139,7 +144,7 @@ impl Tenure {
         }
         self.until_due().await;
         if self.is_refused {
-            return Event::StillRefused;
+            return Event::Refused(Box::pin(self.newer_lease()).await.ok().flatten());
         }
         // Boxed, being rare and large: see `Errand`.
         Box::pin(async {
@@ -157,14 +162,19 @@ impl Tenure {
         if self.backoff.is_fresh() {
             sleep_until(self.due).await;
         } else {
-            self.shared.rest(self.due.saturating_duration_since(Instant::now())).await;
+            self.shared
+                .rest(self.lease.id(), self.due.saturating_duration_since(Instant::now()))
+                .await;
         }
     }
 
     async fn renew(&self) -> Event {
         let sent = Instant::now();
         let call = self.shared.store.renew(&self.lease, self.policy.lease());
-        Event::Answered(sent, self.shared.within(self.verb_timeout(), "renew", call).await)
+        Event::Answered(
+            sent,
+            self.shared.within(self.verb_timeout(), "renew", self.lease.id(), call).await,
+        )
     }
 
     fn note(&mut self, sent: Instant, renewed: Result<Renewed, StoreError>) {
@@ -183,9 +193,9 @@ impl Tenure {
             Ok(Renewed::Refused(_)) => {
                 tracing::debug!(record = %record.prefix(), "renewal refused");
                 self.is_refused = true;
+                self.due = Instant::now();
                 self.backoff.reset();
                 self.lost.cancel();
-                self.look_for_successor();
             }
             // Sooner than after the next third, and on past the end of the lease: one that ran out
             // may be renewed as long as no other has replaced it.
@@ -201,54 +211,59 @@ impl Tenure {
         self.lost.cancel();
     }
 
-    fn look_for_successor(&mut self) {
-        if !self.takes_successor() {
-            self.due = Instant::now() + self.policy.lease() / 3;
-        }
-    }
-
     /// Goes on under a newer lease. The work goes on as it is: the fence that it was given stays the lower one.
-    fn adopt(&mut self, lease: Lease, since: Instant) {
+    fn adopt(&mut self, lease: Lease) {
         tracing::info!(record = %lease.id().prefix(), "going on under a newer lease of this process");
         self.lease = lease;
-        self.since = since;
-        self.due = Instant::now();
+        self.since = Instant::now();
+        self.due = self.since;
         self.is_refused = false;
     }
 
     /// Whether a write that was refused as superseded can be tried again: it was superseded by a lease of this
-    /// very process, which its claimant leaves to this holder as soon as it hears of it.
-    pub(crate) async fn adopts_successor(&mut self) -> bool {
-        let deadline = Instant::now() + self.shared.limits.settle_patience;
-        let mut backoff = Backoff::new(Duration::from_millis(5), Duration::from_millis(100));
+    /// very process, under which the execution goes on.
+    ///
+    /// As long as the store does not say whose that lease is, and it may be this process's, the outcome is not given
+    /// up: the attempt that has it would execute again, or hand back what was executed.
+    pub(crate) async fn adopts_newer_lease(&mut self, on_delay: impl FnOnce(&Self)) -> bool {
+        let began = Instant::now();
+        let mut on_delay = Some(on_delay);
+        let mut backoff = Backoff::new(Duration::from_millis(5), Shared::RETRY_MAX);
         loop {
-            // Before the look: a claimant first leaves its lease, and then the registry.
-            let has_others = self.presence.has_other_claimants();
-            if self.takes_successor() {
-                return true;
+            match self.newer_lease().await {
+                Ok(Some(newer)) => {
+                    self.adopt(newer);
+                    return true;
+                }
+                Ok(None) => return false,
+                Err(_) if began.elapsed() >= self.policy.ttl() => return false,
+                Err(_) => {}
             }
-            if !has_others {
-                return false;
+            if began.elapsed() >= self.shared.limits.settle_patience
+                && let Some(on_delay) = on_delay.take()
+            {
+                on_delay(self);
             }
-            let call = self.shared.store.inspect(self.lease.id());
-            let is_ours = match self.shared.within(self.verb_timeout(), "inspect", call).await {
-                Ok(record) => record.is_some_and(|it| self.presence.is_other_claimant(it.owner)),
-                Err(_) => Instant::now() < deadline,
-            };
-            if !is_ours {
-                return self.takes_successor();
-            }
-            sleep(backoff.pause(&*self.shared.host)).await;
+            self.shared.rest(self.lease.id(), backoff.pause(&*self.shared.host)).await;
         }
     }
 
-    fn takes_successor(&mut self) -> bool {
-        match self.presence.take_successor() {
-            Some((lease, since)) => {
-                self.adopt(lease, since);
-                true
-            }
-            None => false,
+    /// The lease that has superseded this one, if the store has granted it to this process.
+    async fn newer_lease(&self) -> Result<Option<Lease>, StoreError> {
+        if !self.is_in_doubt && !self.presence.has_other_claimants() {
+            return Ok(None);
         }
+        let call = self.shared.store.inspect(self.lease.id());
+        let record =
+            self.shared.within(self.verb_timeout(), "inspect", self.lease.id(), call).await?;
+        let Some((record, until)) = record.and_then(|record| match record.state {
+            State::Leased { until } => Some((record, until)),
+            _ => None,
+        }) else {
+            return Ok(None);
+        };
+        let is_ours = record.fingerprint == self.lease.fingerprint()
+            && self.presence.adopt(record.owner, until);
+        Ok(is_ours.then(|| leased(self.lease.id(), &record, until)))
     }
 }

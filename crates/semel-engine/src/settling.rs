@@ -54,7 +54,10 @@ pub(crate) async fn conclude(tenure: &mut Tenure, outcome: Outcome, caller: &mut
         .await;
         // Superseded by this very process: what it has executed is recorded under its newer lease.
         let is_superseded = matches!(landed, Landed::Refused(Refusal::Superseded));
-        if !is_superseded || !Box::pin(tenure.adopts_successor()).await {
+        let on_delay = |tenure: &Tenure| {
+            caller.answer(Ok(own_answer(tenure, &outcome, Stored::NotYet)));
+        };
+        if !is_superseded || !Box::pin(tenure.adopts_newer_lease(on_delay)).await {
             break landed;
         }
     };
@@ -116,7 +119,8 @@ async fn land_at_last(
         }
         let shared = tenure.shared().clone();
         let pause = backoff.pause(&*shared.host);
-        tenure.keep_while(shared.rest(pause)).await;
+        let id = tenure.lease().id();
+        tenure.keep_while(shared.rest(id, pause)).await;
         let mut limit = tenure.verb_timeout();
         if on_delay.is_some() {
             limit = limit.min(patience.saturating_sub(began.elapsed()));
@@ -138,7 +142,13 @@ async fn land_at_last(
 }
 
 fn not_yet_written(tenure: &Tenure, tries: u32, error: &StoreError) {
-    tracing::warn!(record = %tenure.lease().id().prefix(), tries, %error, "not yet written");
+    let record = tenure.lease().id().prefix();
+    // An outage has a line for each holder and about a second: ever fewer of them are warnings.
+    if tries.is_power_of_two() {
+        tracing::warn!(record, tries, %error, "not yet written");
+    } else {
+        tracing::debug!(record, tries, %error, "not yet written");
+    }
 }
 
 /// What a holder answers whose write was refused (I4).
@@ -222,14 +232,14 @@ impl Write {
         match self {
             Self::Settle(settlement) => {
                 let call = store.settle(lease, settlement.clone());
-                Ok(match tenure.shared().within(limit, "settle", call).await? {
+                Ok(match tenure.shared().within(limit, "settle", lease.id(), call).await? {
                     Settled::Recorded => Landed::Done,
                     Settled::Refused(refusal) => Landed::Refused(refusal),
                 })
             }
             Self::Release(how) => {
                 let call = store.release(lease, *how);
-                Ok(match tenure.shared().within(limit, "release", call).await? {
+                Ok(match tenure.shared().within(limit, "release", lease.id(), call).await? {
                     Released::Done => Landed::Done,
                     Released::Refused(refusal) => Landed::Refused(refusal),
                 })

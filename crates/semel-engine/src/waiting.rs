@@ -189,7 +189,8 @@ pub(crate) async fn fenced_off(tenure: &Tenure, caller: &mut Caller) -> Option<A
     let mut polls = ears.polls(shared);
     loop {
         let call = shared.store.inspect(lease.id());
-        if let Ok(record) = shared.within(tenure.verb_timeout(), "inspect", call).await {
+        if let Ok(record) = shared.within(tenure.verb_timeout(), "inspect", lease.id(), call).await
+        {
             let record = record.filter(|record| record.fingerprint == lease.fingerprint())?;
             match record.state {
                 State::Leased { until: seen } => until = seen,

@@ -2,9 +2,8 @@ use std::sync::Arc;
 
 use semel_core::{Attempt, Fingerprint, Lease, Owner, RecordId, Timestamp};
 use semel_planted::{Bug, planted};
-use tokio::time::Instant;
 
-use super::{Holder, Joined, News, Registry};
+use super::{Holder, Joined, Local, News, Registry};
 
 /// An attempt in the registry, from before its claim to the end of what it was granted. A holder publishes its
 /// news when this is dropped; without any, it says to look again.
@@ -32,6 +31,10 @@ impl Presence {
         }
     }
 
+    pub(crate) const fn holds(&self) -> bool {
+        self.holds
+    }
+
     /// Looks again before a claim is repeated.
     pub(crate) fn check(&self) -> Result<(), Joined> {
         if self.holds {
@@ -40,23 +43,24 @@ impl Presence {
         self.registry.with(self.id, |local| local.check(self.fingerprint))
     }
 
-    /// Becomes the holder with a lease that was asked for at `since`. If there is one already, which was
-    /// granted its own while this claim was under way, the lease is left to it: the store has superseded the
-    /// older lease, and what the holder executes must be recorded under the newer one.
-    pub(crate) fn hold(&mut self, lease: Lease, since: Instant) -> Result<Lease, Joined> {
-        let (fingerprint, until) = (self.fingerprint, lease.until());
-        let holds = self.holds;
-        let held = self.registry.with(self.id, |local| match &mut local.holder {
-            Some(holder) if !holds && !planted(Bug::ClaimsPastOwnExecution) => {
-                let joined = holder.joined_by(fingerprint);
-                if joined.is_same_request {
-                    holder.successor = Some((lease, since));
+    /// Becomes the holder with a lease. If there is one already, which was granted its own while this claim was under
+    /// way, the holder has to [adopt](Self::adopt) the newer lease: the store has superseded the older one, and what
+    /// the holder executes must be recorded.
+    pub(crate) fn hold(&mut self, lease: Lease) -> Result<Lease, Joined> {
+        let (owner, holds) = (self.owner, self.holds);
+        let holder = Holder { fingerprint: self.fingerprint, until: lease.until() };
+        let held = self.registry.with(self.id, |local| {
+            let is_adopted = local.candidate(owner).is_some_and(|it| it.is_adopted);
+            match &local.holder {
+                Some(other) if !holds && !planted(Bug::ClaimsPastOwnExecution) => {
+                    Err(other.joined_by(holder.fingerprint))
                 }
-                Err(joined)
-            }
-            _ => {
-                local.holder = Some(Holder::new(fingerprint, until));
-                Ok(lease)
+                // The holder that went on under this lease has ended it.
+                None if is_adopted => Err(holder.joined_by(holder.fingerprint)),
+                _ => {
+                    local.holder = Some(holder);
+                    Ok(lease)
+                }
             }
         })?;
         self.holds = true;
@@ -67,7 +71,7 @@ impl Presence {
     pub(crate) fn hold_unprotected(&mut self) -> Result<(), Joined> {
         self.registry.with(self.id, |local| {
             local.check(self.fingerprint)?;
-            local.holder = Some(Holder::new(self.fingerprint, Timestamp::ZERO));
+            local.holder = Some(Holder { fingerprint: self.fingerprint, until: Timestamp::ZERO });
             Ok(())
         })?;
         self.holds = true;
@@ -76,45 +80,43 @@ impl Presence {
 
     /// Takes note of a renewal.
     pub(crate) fn renewed(&self, until: Timestamp) {
-        self.as_holder(|holder| holder.until = until);
-    }
-
-    /// The lease that another attempt of this process was granted and left to this one.
-    pub(crate) fn take_successor(&self) -> Option<(Lease, Instant)> {
-        self.as_holder(|holder| {
-            let successor = holder.successor.take()?;
-            holder.until = successor.0.until();
-            Some(successor)
-        })
-        .flatten()
-    }
-
-    /// Ends an execution without a lease, unless another attempt of this process was granted one and has left it
-    /// to this execution: then its outcome is to be recorded under that.
-    pub(crate) fn leave_or_succeed(mut self) -> Option<(Self, Lease, Instant)> {
-        if !self.holds {
-            return None;
-        }
-        let successor = self.registry.with(self.id, |local| {
-            let successor = local.holder.as_mut().and_then(|holder| holder.successor.take());
-            if successor.is_none() {
-                self.holds = false;
-                local.leave(&self.news);
+        self.as_holder(|local| {
+            if let Some(holder) = &mut local.holder {
+                holder.until = until;
             }
-            successor
         });
-        successor.map(|(lease, since)| (self, lease, since))
+    }
+
+    /// Goes on, as the holder, under a lease that the store has granted to an attempt of this process: this one, or
+    /// another. Returns whether it is such a lease.
+    pub(crate) fn adopt(&self, owner: Owner, until: Timestamp) -> bool {
+        let is_ours = self.as_holder(|local| {
+            let is_ours = match local.candidate(owner) {
+                Some(candidate) => {
+                    candidate.is_adopted |= owner != self.owner;
+                    true
+                }
+                None => false,
+            };
+            if let Some(holder) = local.holder.as_mut().filter(|_| is_ours) {
+                holder.until = until;
+            }
+            is_ours
+        });
+        is_ours.unwrap_or(false)
+    }
+
+    /// Whether the holder has adopted the lease of this attempt.
+    pub(crate) fn is_adopted(&self) -> bool {
+        self.registry
+            .with(self.id, |local| local.candidate(self.owner).is_some_and(|it| it.is_adopted))
     }
 
     /// Whether other attempts of this process may be granted a lease of the record.
     pub(crate) fn has_other_claimants(&self) -> bool {
-        self.registry.with(self.id, |local| local.claimants.iter().any(|it| *it != self.owner))
-    }
-
-    /// Whether `owner` is such an attempt.
-    pub(crate) fn is_other_claimant(&self, owner: Owner) -> bool {
-        let is_there = self.registry.with(self.id, |local| local.claimants.contains(&owner));
-        is_there && owner != self.owner
+        self.registry.with(self.id, |local| {
+            local.claimants.iter().any(|it| it.owner != self.owner && !it.is_adopted)
+        })
     }
 
     /// Takes note of what to publish when the execution ends, which is now.
@@ -122,18 +124,15 @@ impl Presence {
         self.news = news;
     }
 
-    fn as_holder<T>(&self, act: impl FnOnce(&mut Holder) -> T) -> Option<T> {
-        if !self.holds {
-            return None;
-        }
-        self.registry.with(self.id, |local| local.holder.as_mut().map(act))
+    fn as_holder<T>(&self, act: impl FnOnce(&mut Local) -> T) -> Option<T> {
+        self.holds.then(|| self.registry.with(self.id, act))
     }
 }
 
 impl Drop for Presence {
     fn drop(&mut self) {
         self.registry.with(self.id, |local| {
-            if let Some(place) = local.claimants.iter().position(|owner| *owner == self.owner) {
+            if let Some(place) = local.claimants.iter().position(|it| it.owner == self.owner) {
                 local.claimants.swap_remove(place);
             }
             if self.holds {

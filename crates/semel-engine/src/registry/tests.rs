@@ -1,4 +1,4 @@
-use semel_core::Fence;
+use semel_core::{Fence, Lease};
 
 use super::*;
 
@@ -18,7 +18,7 @@ fn lease(number: u8, fence: Fence) -> Lease {
 
 fn holder(registry: &Arc<Registry>, number: u8) -> Presence {
     let mut presence = registry.enter(&attempt(number, 1)).unwrap();
-    let _ = presence.hold(lease(number, Fence::FIRST), Instant::now()).unwrap();
+    let _ = presence.hold(lease(number, Fence::FIRST)).unwrap();
     presence
 }
 
@@ -98,36 +98,55 @@ fn no_attempt_enters_past_a_holder() {
 }
 
 #[test]
-fn a_lease_granted_beside_a_holder_is_left_to_it() {
+fn a_lease_granted_beside_a_holder_is_adopted_by_it() {
     let registry = Arc::new(Registry::default());
     let mut late = registry.enter(&attempt(1, 2)).unwrap();
     let holder = holder(&registry, 1);
     assert!(late.check().is_err(), "a claim is not repeated past a holder");
     assert!(holder.has_other_claimants());
-    assert!(holder.is_other_claimant(Owner::from_u128(2)));
-    assert!(!holder.is_other_claimant(Owner::from_u128(1)));
+    assert!(late.hold(lease(1, Fence::FIRST.next())).unwrap_err().is_same_request);
+    assert!(!late.is_adopted());
 
-    let granted = lease(1, Fence::FIRST.next());
-    assert!(late.hold(granted, Instant::now()).unwrap_err().is_same_request);
+    let until = Timestamp::from_millis(9);
+    assert!(!holder.adopt(Owner::from_u128(3), until), "of another process");
+    assert!(!late.adopt(Owner::from_u128(2), until), "not by one that holds nothing");
+    assert!(holder.adopt(Owner::from_u128(2), until));
+    assert!(late.is_adopted() && !holder.has_other_claimants());
+    assert_eq!(registry.enter(&attempt(1, 4)).unwrap_err().until, until);
+}
+
+/// Its answer comes when the holder has executed, settled and left.
+#[test]
+fn an_adopted_lease_gives_its_first_owner_no_right() {
+    let registry = Arc::new(Registry::default());
+    let mut late = registry.enter(&attempt(1, 2)).unwrap();
+    let holder = holder(&registry, 1);
+    assert!(holder.adopt(Owner::from_u128(2), Timestamp::from_millis(9)));
+    drop(holder);
+    assert!(late.hold(lease(1, Fence::FIRST.next())).is_err());
     drop(late);
-    assert!(!holder.has_other_claimants());
-    let (lease, _) = holder.take_successor().unwrap();
-    assert_eq!(lease.fence(), Fence::FIRST.next());
-    assert!(holder.take_successor().is_none());
+    assert!(is_empty(&registry));
+}
+
+/// By a copy of its own claim that was late.
+#[test]
+fn a_holder_goes_on_under_a_newer_lease_of_its_own() {
+    let registry = Arc::new(Registry::default());
+    let mut holder = holder(&registry, 1);
+    assert!(holder.adopt(Owner::from_u128(1), Timestamp::from_millis(9)));
+    assert!(!holder.is_adopted());
+    assert!(holder.hold(lease(1, Fence::FIRST.next())).is_ok());
 }
 
 #[test]
-fn a_lease_left_to_an_execution_without_one_is_taken_up() {
+fn an_execution_without_a_lease_adopts_one() {
     let registry = Arc::new(Registry::default());
     let mut late = registry.enter(&attempt(1, 2)).unwrap();
     let mut holder = registry.enter(&attempt(1, 1)).unwrap();
     holder.hold_unprotected().unwrap();
-    assert!(late.hold(lease(1, Fence::FIRST), Instant::now()).is_err());
-    drop(late);
-    let (holder, lease, _) = holder.leave_or_succeed().unwrap();
-    assert_eq!(lease.fence(), Fence::FIRST);
-    assert!(holder.leave_or_succeed().is_none());
-    assert!(is_empty(&registry));
+    assert!(late.hold(lease(1, Fence::FIRST)).is_err());
+    assert!(holder.adopt(Owner::from_u128(2), Timestamp::from_millis(9)));
+    assert!(holder.hold(lease(1, Fence::FIRST)).is_ok());
 }
 
 #[test]
@@ -135,6 +154,6 @@ fn an_attempt_that_holds_nothing_ends_nothing() {
     let registry = Arc::new(Registry::default());
     let late = registry.enter(&attempt(1, 2)).unwrap();
     let _holder = holder(&registry, 1);
-    assert!(late.leave_or_succeed().is_none());
+    drop(late);
     assert!(registry.enter(&attempt(1, 3)).is_err());
 }

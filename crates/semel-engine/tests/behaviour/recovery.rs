@@ -4,7 +4,8 @@
 use std::time::Duration;
 
 use semel_core::{
-    Claim, Fence, OnAbandoned, OnStoreDown, OnUnknown, Outcome, Policy, RecordId, Reply, State,
+    Attempt, Claim, Fence, OnAbandoned, OnStoreDown, OnUnknown, Outcome, Owner, Policy, RecordId,
+    Release, Reply, State,
 };
 use semel_engine::{Answer, Engine, Stored};
 use semel_store::Store;
@@ -258,6 +259,168 @@ async fn a_lease_granted_past_an_unprotected_execution_is_left_to_it() {
     }
 }
 
+// --- one process, two claims of one record ---
+
+/// The claim of another attempt of this process lands past an execution, and the store is away again before the
+/// execution has heard of it: the process waits for its own lease, however long that takes.
+#[tokio::test(start_paused = true)]
+async fn a_second_outage_parts_no_execution_from_the_newer_lease_of_its_process() {
+    for away in [Duration::from_secs(10), Duration::from_mins(5)] {
+        let (engine, store) = engine();
+        store.fail_next(Verb::Claim, [Fault::TimedOut; 3]);
+        assert!(once(&engine, &conflict(), never).await.is_err());
+        let late = store.last_attempt().unwrap();
+
+        let effect = Effect::gated();
+        let first = spawn_once(&engine, &conflict(), effect.work(completed("first")));
+        effect.started().await;
+        store.fail_all(Fault::Unavailable);
+        sleep(LEASE * 2).await;
+        let granted = store.memory().claim(&late, &conflict()).await.unwrap();
+        assert!(matches!(granted, Claim::Execute(_)), "{granted:?}");
+        store.mend();
+        store.fail([Verb::Inspect, Verb::Claim, Verb::Renew], Fault::Unavailable);
+        effect.finish();
+        let answer = first.await.unwrap().unwrap();
+        assert!(matches!(answer, Answer::Executed { stored: Stored::NotYet, .. }), "{answer:?}");
+        sleep(away).await;
+        store.mend();
+        idle(&engine).await;
+        assert_eq!(state(store.memory()).await, Some(State::Settled(settled("first"))));
+    }
+}
+
+/// A duplicate waits, and a claim of it is granted unheard. The execution does not wait for the duplicate to look.
+#[tokio::test(start_paused = true)]
+async fn a_lease_that_a_waiting_duplicate_has_unheard_is_adopted_at_once() {
+    let (engine, store) = engine();
+    let elsewhere = Attempt::new(RECORD, fingerprint("request"), Owner::from_u128(1));
+    let held = store.memory().claim(&elsewhere, &conflict()).await.unwrap();
+    let Claim::Execute(held) = held else { panic!("{held:?}") };
+    let waiter = spawn_once(&engine, &wait(PATIENT), never);
+    until("it waits", || engine.waiting() == 1).await;
+    store.fail_next(Verb::Claim, [Fault::TimedOut]);
+    let polls = store.calls(Verb::Claim);
+    until("a poll is lost", || store.calls(Verb::Claim) > polls).await;
+    let late = store.last_attempt().unwrap();
+    store.fail([Verb::Claim], Fault::Unavailable);
+    let _ = store.memory().release(&held, Release::Retry).await.unwrap();
+
+    store.mend();
+    let effect = Effect::gated();
+    let first = spawn_once(&engine, &conflict(), effect.work(completed("first")));
+    effect.started().await;
+    store.fail_all(Fault::Unavailable);
+    sleep(LEASE * 2).await;
+    let granted = store.memory().claim(&late, &conflict()).await.unwrap();
+    assert!(matches!(granted, Claim::Execute(_)), "{granted:?}");
+    store.mend();
+    effect.finish();
+    let (back, answer) = (Instant::now(), first.await.unwrap().unwrap());
+    assert!(matches!(answer, Answer::Executed { stored: Stored::Durable, .. }), "{answer:?}");
+    assert!(back.elapsed() < LEASE, "{:?}", back.elapsed());
+    let replay = waiter.await.unwrap().unwrap();
+    assert_eq!(replay.reply(), Some(&Reply::new("first")), "{replay:?}");
+}
+
+/// The attempt whose lease was adopted has nothing more to look for.
+#[tokio::test(start_paused = true)]
+async fn an_adopted_lease_is_not_looked_for_by_its_first_owner() {
+    let (engine, store) = engine();
+    store.fail_next(Verb::Claim, [Fault::TimedOut; 3]);
+    assert!(once(&engine, &conflict(), never).await.is_err());
+    let late = store.last_attempt().unwrap();
+    let effect = Effect::gated();
+    let first = spawn_once(&engine, &conflict(), effect.work(completed("first")));
+    effect.started().await;
+    store.fail_all(Fault::Unavailable);
+    sleep(LEASE * 2).await;
+    let _ = store.memory().claim(&late, &conflict()).await.unwrap();
+    store.mend();
+    sleep(LEASE * 2).await;
+    let looks = store.calls(Verb::Inspect);
+    sleep(Duration::from_mins(10)).await;
+    assert!(store.calls(Verb::Inspect) <= looks + 1, "{}", store.calls(Verb::Inspect) - looks);
+    assert_eq!(engine.running(), 1, "only the execution");
+    effect.finish();
+    first.await.unwrap().unwrap();
+}
+
+/// A duplicate waits, its lease is adopted by the execution, and the work is handed back: the duplicate executes.
+#[tokio::test(start_paused = true)]
+async fn a_duplicate_whose_lease_was_adopted_can_be_granted_the_next_one() {
+    let (engine, store) = engine();
+    let elsewhere = Attempt::new(RECORD, fingerprint("request"), Owner::from_u128(1));
+    let held = store.memory().claim(&elsewhere, &conflict()).await.unwrap();
+    let Claim::Execute(held) = held else { panic!("{held:?}") };
+    let waiter = spawn_once(&engine, &wait(PATIENT), |_| async { completed("second") });
+    until("it waits", || engine.waiting() == 1).await;
+    store.fail_next(Verb::Claim, [Fault::TimedOut]);
+    let polls = store.calls(Verb::Claim);
+    until("a poll is lost", || store.calls(Verb::Claim) > polls).await;
+    let late = store.last_attempt().unwrap();
+    store.fail([Verb::Claim], Fault::Unavailable);
+    let _ = store.memory().release(&held, Release::Retry).await.unwrap();
+
+    store.mend();
+    let effect = Effect::gated();
+    let first = spawn_once(&engine, &conflict(), effect.work(for_now()));
+    effect.started().await;
+    store.fail_all(Fault::Unavailable);
+    sleep(LEASE * 2).await;
+    let _ = store.memory().claim(&late, &conflict()).await.unwrap();
+    store.mend();
+    effect.finish();
+    let answer = first.await.unwrap().unwrap();
+    assert!(matches!(answer, Answer::Released { .. }), "{answer:?}");
+    let back = Instant::now();
+    let second = waiter.await.unwrap().unwrap();
+    assert!(matches!(second, Answer::Executed { .. }), "{second:?}");
+    assert!(back.elapsed() < Duration::from_secs(10), "{:?}", back.elapsed());
+}
+
+/// An attempt may be granted a lease by a late copy of a claim of its own, after another process had the record.
+#[tokio::test(start_paused = true)]
+async fn a_newer_lease_of_the_same_attempt_is_adopted() {
+    let (engine, store) = engine();
+    store.fail_next(Verb::Claim, [Fault::TimedOut]);
+    let effect = Effect::gated();
+    let first = spawn_once(&engine, &conflict(), effect.work(completed("first")));
+    effect.started().await;
+    let late = store.last_attempt().unwrap();
+    store.fail_all(Fault::Unavailable);
+    sleep(LEASE * 2).await;
+    let elsewhere = Attempt::new(RECORD, fingerprint("request"), Owner::from_u128(1));
+    let held = store.memory().claim(&elsewhere, &conflict()).await.unwrap();
+    let Claim::Execute(held) = held else { panic!("{held:?}") };
+    let _ = store.memory().release(&held, Release::Retry).await.unwrap();
+    let granted = store.memory().claim(&late, &conflict()).await.unwrap();
+    assert!(matches!(granted, Claim::Execute(_)), "{granted:?}");
+    store.mend();
+    effect.finish();
+    let answer = first.await.unwrap().unwrap();
+    assert!(matches!(answer, Answer::Executed { stored: Stored::Durable, .. }), "{answer:?}");
+    idle(&engine).await;
+    assert_eq!(state(store.memory()).await, Some(State::Settled(settled("first"))));
+}
+
+/// A claim that was held up somewhere for the time of an outage may land when the store is back, after the first look.
+#[tokio::test(start_paused = true)]
+async fn doubt_outlasts_an_outage_by_some_seconds() {
+    let (engine, store) = engine();
+    store.fail_next(Verb::Claim, [Fault::TimedOut; 3]);
+    store.fail([Verb::Inspect], Fault::Unavailable);
+    assert!(once(&engine, &payments(), never).await.is_err());
+    let late = store.last_attempt().unwrap();
+    sleep(OUTAGE).await;
+    store.mend();
+    sleep(Duration::from_secs(2)).await;
+    let granted = store.memory().claim(&late, &payments()).await.unwrap();
+    assert!(matches!(granted, Claim::Execute(_)), "{granted:?}");
+    idle(&engine).await;
+    assert_eq!(state(store.memory()).await, Some(State::Released));
+}
+
 /// A grant whose answer comes after the lease has run out is no right to execute: the claim is repeated.
 #[tokio::test(start_paused = true)]
 async fn a_grant_that_is_heard_of_too_late_is_asked_for_again() {
@@ -331,8 +494,13 @@ async fn every_claim_that_arrives_late_is_found() {
     store.fail_next(Verb::Claim, [Fault::TimedOut; 3]);
     assert!(once(&engine, &payments(), never).await.is_err());
     let late = store.last_attempt().unwrap();
-    for _ in 0..2 {
+    for number in 0..2 {
+        if number > 0 {
+            // A third one in between, or the late claim would be that of an owner that has released.
+            once(&engine, &payments(), |_| async { for_now() }).await.unwrap();
+        }
         let granted = store.memory().claim(&late, &payments()).await.unwrap();
+        assert!(matches!(granted, Claim::Execute(_)), "{granted:?}");
         let until = Instant::now() + Duration::from_secs(10);
         while state(store.memory()).await != Some(State::Released) {
             assert!(Instant::now() < until, "never released: {granted:?}");
