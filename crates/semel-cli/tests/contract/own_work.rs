@@ -10,7 +10,7 @@ use std::thread;
 
 use crate::store_loss::random;
 use crate::support::{
-    Answer, Call, Gate, Gateway, Mount, Pending, Reply, Setup, Upstream, eventually,
+    Answer, Call, Gate, Gateway, Mount, Over, Pending, Reply, Setup, Upstream, eventually,
 };
 
 /// Short, so that every outage is longer.
@@ -112,13 +112,14 @@ fn assert_executes_once(
         eventually("both leases have run out", || (lapses(gateway) >= before + 2).then_some(()));
         let is_over = AtomicBool::new(false);
         thread::scope(|scope| {
+            let over = Over(&is_over);
             let insistent =
                 keys.each_ref().map(|key| scope.spawn(|| insist(key, gateway, &is_over)));
             end(number);
             assert_eq!(replayed(&keys[0], gateway).body, first.body);
             let first = goes_on.end();
             assert_eq!(replayed(&keys[1], gateway).body, first.body);
-            is_over.store(true, Ordering::Relaxed);
+            drop(over);
             for client in insistent {
                 client.join().expect("right answers");
             }

@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use semel_testserver::Redis;
 
-use crate::support::{Call, Server, Setup, Tiered, Upstream, eventually};
+use crate::support::{Call, Over, Server, Setup, Tiered, Upstream, eventually};
 
 /// Without memories of their own, so that Redis is asked.
 fn pair(upstream: &Upstream, servers: &Tiered) -> [crate::support::Gateway; 2] {
@@ -89,15 +89,6 @@ fn redis_may_be_emptied_killed_and_frozen_under_load() {
     let keys = keys.into_inner();
     assert!(keys > 50, "only {keys} keys");
     assert_eq!(upstream.count(), keys);
-}
-
-/// Ends the load when it is dropped, also by a panic.
-struct Over<'a>(&'a AtomicBool);
-
-impl Drop for Over<'_> {
-    fn drop(&mut self) {
-        self.0.store(true, Ordering::Relaxed);
-    }
 }
 
 fn try_key(upstream: &Upstream, gateways: &[crate::support::Gateway; 2], number: usize) {

@@ -19,6 +19,7 @@ mod tiered;
 mod upstream;
 
 use std::sync::Barrier;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
 use std::time::{Duration, Instant};
 
@@ -57,6 +58,15 @@ pub(crate) fn eventually<T>(what: &str, mut seen: impl FnMut() -> Option<T>) -> 
         }
         assert!(now() < deadline, "never happened: {what}");
         thread::sleep(Duration::from_millis(5));
+    }
+}
+
+/// Ends the load when it is dropped, also by a panic: a scope waits for its threads.
+pub(crate) struct Over<'a>(pub(crate) &'a AtomicBool);
+
+impl Drop for Over<'_> {
+    fn drop(&mut self) {
+        self.0.store(true, Ordering::Relaxed);
     }
 }
 

@@ -29,7 +29,8 @@ pub(super) struct Nemesis<'a, S> {
 /// Long enough for a verb to be given up.
 const LONG: Duration = Duration::from_millis(2_500);
 const SHORT: Duration = Duration::from_millis(300);
-const FORCE_AGAIN: Duration = Duration::from_secs(6);
+/// A replica that asked for votes in vain gives up after five seconds, and may be asked again.
+const ASK_AGAIN: Duration = Duration::from_secs(6);
 
 impl Breakable for Redis {
     const FAULTS: &'static [Fault<Self>] = &[
@@ -93,24 +94,26 @@ fn whole(cluster: &RedisCluster) {
 fn failed_over(cluster: &RedisCluster, turn: usize) {
     let (master, replica) = pair(cluster, turn);
     Server::kill(master);
-    let mut told = None;
-    eventually("the replica takes over", || {
-        // It gives up after five seconds, and may be told again.
-        if told.is_none_or(|told| now() - told > FORCE_AGAIN) {
-            replica.cli(&["CLUSTER", "FAILOVER", "FORCE"]).expect("a replica that may");
-            told = Some(now());
-        }
-        (role(replica) == "master").then_some(())
-    });
+    promote(replica, &["CLUSTER", "FAILOVER", "FORCE"]);
     Server::start_again(master);
     whole(cluster);
 }
 
 fn handed_over(cluster: &RedisCluster, turn: usize) {
     let (_, replica) = pair(cluster, turn);
-    replica.cli(&["CLUSTER", "FAILOVER"]).expect("a replica that may");
-    eventually("the replica takes over", || (role(replica) == "master").then_some(()));
+    promote(replica, &["CLUSTER", "FAILOVER"]);
     whole(cluster);
+}
+
+fn promote(replica: &Redis, command: &[&str]) {
+    let mut asked = None;
+    eventually("the replica takes over", || {
+        if asked.is_none_or(|asked| now() - asked > ASK_AGAIN) {
+            replica.cli(command).expect("a replica that may");
+            asked = Some(now());
+        }
+        (role(replica) == "master").then_some(())
+    });
 }
 
 // === impl Nemesis ===
