@@ -1,9 +1,7 @@
 //! What was executed.
 
-use std::time::Duration;
-
 use semel_core::invariants::Invariant;
-use semel_core::{Fence, OnAbandoned, OnStoreDown, OnUnknown, Outcome};
+use semel_core::{Fence, OnAbandoned, OnStoreDown, OnUnknown, Outcome, Refusal};
 
 use super::{AttemptLog, Ended, ExecutionLog, Moment, Oracle, Verdict, require};
 use crate::Rule;
@@ -26,8 +24,13 @@ impl Oracle {
             None => self.begins_bypassed(moment, attempt).map(|()| None),
             Some(fence) => self.begins_leased(moment, attempt, fence.get()).map(Some),
         }?;
-        let execution =
-            ExecutionLog { lease, ended: None, ended_at: moment.at, is_concluded: false };
+        let execution = ExecutionLog {
+            lease,
+            ended: None,
+            ended_at: moment.at,
+            is_answered: false,
+            is_superseded: false,
+        };
         self.attempts[attempt].execution = Some(execution);
         Ok(())
     }
@@ -68,15 +71,42 @@ impl Oracle {
     fn is_no_self_takeover(&self, moment: Moment, attempt: usize) -> Verdict {
         let log = &self.attempts[attempt];
         let AttemptLog { key, node, .. } = *log;
-        let ttl = self.keys[key].policy.ttl();
-        let is_live = |other: &AttemptLog| {
-            other.execution.as_ref().is_some_and(|execution| execution.is_live(moment, ttl))
-        };
-        let own = self.attempts.iter().position(|other| other.is_beside(log) && is_live(other));
+        let is_own = |other: &AttemptLog| other.is_beside(log) && self.is_unsettled(moment, other);
+        let own = self.attempts.iter().position(is_own);
         require(Rule::SelfTakeover, Some(key), moment, own.is_none(), || {
             let own = own.unwrap_or_default();
             format!("node-{node} executes a{attempt} while a{own} is not settled there")
         })
+    }
+
+    /// Does its work run under a lease, or is its outcome still to be written? After the record's retention there is
+    /// nothing left to write to, and it is given up.
+    fn is_unsettled(&self, moment: Moment, log: &AttemptLog) -> bool {
+        let ttl = self.keys[log.key].policy.ttl();
+        log.execution.as_ref().is_some_and(|execution| {
+            let is_given_up = moment.at.saturating_sub(execution.ended_at) >= ttl;
+            let is_settling = !is_given_up && !self.is_concluded(log, execution);
+            execution.lease.is_some() && (execution.ended.is_none() || is_settling)
+        })
+    }
+
+    /// Is there nothing left to write? That its lease was superseded by one of its own process is no end: that one is
+    /// left to it.
+    pub(super) fn is_concluded(&self, log: &AttemptLog, execution: &ExecutionLog) -> bool {
+        execution.is_answered
+            || execution.is_superseded && self.is_lost_to_another(log, execution)
+    }
+
+    /// Was a later lease granted to another process, or in another life?
+    fn is_lost_to_another(&self, log: &AttemptLog, execution: &ExecutionLog) -> bool {
+        let is_later = |grant: &(usize, u64)| execution.lease.is_none_or(|lease| *grant > lease);
+        let is_in_next_life = || {
+            let latest = self.keys[log.key].lives.len().saturating_sub(1);
+            execution.lease.is_none_or(|(life, _)| life < latest)
+        };
+        let mut others = self.attempts.iter().filter(|other| other.key == log.key);
+        is_in_next_life()
+            || others.any(|other| !other.is_beside(log) && other.grants.iter().any(is_later))
     }
 
     /// Whatever was executed before in this life surely had no effect, or the policy is to take that
@@ -146,7 +176,7 @@ impl Oracle {
         let latest = self.keys[owner.key].lives.len().saturating_sub(1);
         let is_of_lease = execution.lease.is_none_or(|(life, fence)| {
             // What was written already leaves nothing to be said of a later life, which begins with the same fence.
-            let is_over = execution.is_concluded && life != latest;
+            let is_over = life != latest && self.is_concluded(owner, execution);
             fence == sent.fence.get() && !is_over
         });
         is_of_lease.then_some(execution)
@@ -157,21 +187,27 @@ impl Oracle {
     }
 
     /// The store has answered what an execution's end was to write: that of the owner, or one that has the lease
-    /// instead.
-    pub(super) fn conclude(&mut self, sent: LeaseSent) {
+    /// instead, and whose outcome it is.
+    pub(super) fn conclude(
+        &mut self,
+        sent: LeaseSent,
+        refusal: Option<&Refusal>,
+        is_written: impl Fn(&ExecutionLog) -> bool,
+    ) {
         let Some(number) = self.by_owner.get(&sent.owner.as_u128()).copied() else {
             return;
         };
+        let is_superseded = matches!(refusal, Some(Refusal::Superseded));
         if let Some(execution) = &mut self.attempts[number].execution {
-            execution.is_concluded = true;
+            execution.answered(is_superseded);
             return;
         }
         for beside in 0..self.attempts.len() {
             let is_beside = self.attempts[beside].is_beside(&self.attempts[number]);
             let log = &mut self.attempts[beside];
             let is_ours = is_beside && log.fingerprint == sent.fingerprint;
-            if let Some(execution) = log.execution.as_mut().filter(|_| is_ours) {
-                execution.is_concluded |= execution.ended.is_some();
+            if let Some(execution) = log.execution.as_mut().filter(|it| is_ours && is_written(it)) {
+                execution.answered(is_superseded);
             }
         }
     }
@@ -190,11 +226,9 @@ impl AttemptLog {
 // === impl ExecutionLog ===
 
 impl ExecutionLog {
-    /// Does it run under a lease, or is its outcome still to be written? After the record's retention there is nothing
-    /// left to write to, and it is given up.
-    fn is_live(&self, moment: Moment, ttl: Duration) -> bool {
-        let is_given_up = moment.at.saturating_sub(self.ended_at) >= ttl;
-        let is_settling = !self.is_concluded && !is_given_up;
-        self.lease.is_some() && (self.ended.is_none() || is_settling)
+    /// The store has answered what its end was to write.
+    const fn answered(&mut self, is_superseded: bool) {
+        self.is_superseded |= is_superseded;
+        self.is_answered |= !is_superseded;
     }
 }

@@ -4,7 +4,7 @@ use semel_core::Fingerprint;
 use semel_core::invariants::Invariant;
 
 use super::life::Stage;
-use super::{AttemptLog, KeyLog, Moment, Oracle, Verdict, require};
+use super::{AttemptLog, Moment, Oracle, Verdict, require};
 use crate::Rule;
 
 impl Oracle {
@@ -31,7 +31,7 @@ impl Oracle {
                 continue;
             };
             let holder = self.by_owner.get(&life.owner).map(|attempt| &self.attempts[*attempt]);
-            let is_alive = holder.is_some_and(|log| !log.is_cut && !log.has_given_up(moment, key));
+            let is_alive = holder.is_some_and(|log| !log.is_cut && !self.has_given_up(moment, log));
             let is_orphan = is_alive && matches!(life.stage, Stage::Leased { .. });
             require(Rule::NoOrphans, Some(number), moment, !is_orphan, || {
                 format!("the lease of {} was never handed back", self.attempt_word(life.owner))
@@ -53,23 +53,23 @@ impl Oracle {
             // After the record's retention nothing is left to write to.
             let ttl = self.keys[attempt.key].policy.ttl();
             let is_over = moment.at.saturating_sub(execution.ended_at) >= ttl;
-            let is_right = execution.lease.is_none() || execution.is_concluded || is_over;
+            let is_right = execution.lease.is_none()
+                || is_over
+                || self.is_concluded(attempt, execution);
             require(Invariant::Detached, key, moment, is_right, || {
                 format!("the outcome of a{number} was never written")
             })?;
         }
         Ok(())
     }
-}
 
-// === impl AttemptLog ===
-
-impl AttemptLog {
-    /// Had it an outcome that could not be written for as long as a record is kept?
-    fn has_given_up(&self, moment: Moment, key: &KeyLog) -> bool {
-        self.execution.as_ref().is_some_and(|execution| {
+    /// Had an attempt an outcome that could not be written for as long as a record is kept?
+    fn has_given_up(&self, moment: Moment, log: &AttemptLog) -> bool {
+        let ttl = self.keys[log.key].policy.ttl();
+        log.execution.as_ref().is_some_and(|execution| {
             let waited = moment.at.saturating_sub(execution.ended_at);
-            execution.ended.is_some() && !execution.is_concluded && waited >= key.policy.ttl()
+            let is_open = execution.ended.is_some() && !self.is_concluded(log, execution);
+            is_open && waited >= ttl
         })
     }
 }

@@ -72,7 +72,11 @@ impl Oracle {
                 require(Invariant::Fenced, Some(key), moment, false, what)?;
             }
         }
-        self.conclude(sent);
+        let refusal = match settled {
+            Settled::Refused(refusal) => Some(refusal),
+            Settled::Recorded => None,
+        };
+        self.conclude(sent, refusal, |execution| execution.is_settled_by(settlement));
         Ok(())
     }
 
@@ -83,14 +87,7 @@ impl Oracle {
         sent: LeaseSent,
         settlement: &Settlement,
     ) -> Verdict {
-        let mut ended = self.executions_of(sent).map(|execution| execution.ended.as_ref());
-        let is_right = ended.any(|ended| match (ended, settlement) {
-            (Some(Ended::With(Outcome::Completed(done))), Settlement::Completed(reply))
-            | (Some(Ended::With(Outcome::Failed(done))), Settlement::Failed(reply)) => {
-                done == reply
-            }
-            _ => false,
-        });
+        let is_right = self.executions_of(sent).any(|execution| execution.is_settled_by(settlement));
         require(Invariant::SameAnswer, Some(key), moment, is_right, || {
             format!(
                 "{} settles {}",
@@ -130,7 +127,12 @@ impl Oracle {
                 require(Invariant::Fenced, Some(key), moment, false, what)?;
             }
         }
-        self.conclude(sent);
+        let refusal = match released {
+            Released::Refused(refusal) => Some(refusal),
+            Released::Done => None,
+        };
+        let on_unknown = self.keys[key].policy.on_unknown();
+        self.conclude(sent, refusal, |execution| execution.is_released_by(how, on_unknown));
         Ok(())
     }
 
@@ -142,14 +144,8 @@ impl Oracle {
         sent: LeaseSent,
         how: Release,
     ) -> Verdict {
-        let releases = self.keys[key].policy.on_unknown() == OnUnknown::Release;
-        let may_be = |execution: &ExecutionLog| match &execution.ended {
-            Some(Ended::With(Outcome::FailedForNow(_))) => how == Release::Retry,
-            Some(Ended::Panicked | Ended::With(Outcome::Unknown(_))) => {
-                (how == Release::Retry) == releases
-            }
-            _ => false,
-        };
+        let on_unknown = self.keys[key].policy.on_unknown();
+        let may_be = |execution: &ExecutionLog| execution.is_released_by(how, on_unknown);
         let own = self.own_execution_of(sent);
         // Nothing was executed, as the lease was granted unheard; or another of the process was given it.
         let is_unheard = || how == Release::Retry || self.executions_of(sent).any(may_be);
@@ -223,6 +219,30 @@ impl Oracle {
         require(Rule::Decided, None, moment, deleted == expired, || {
             format!("{deleted} records were swept, and {expired} had expired")
         })
+    }
+}
+
+// === impl ExecutionLog ===
+
+impl ExecutionLog {
+    fn is_settled_by(&self, settlement: &Settlement) -> bool {
+        match (&self.ended, settlement) {
+            (Some(Ended::With(Outcome::Completed(done))), Settlement::Completed(reply))
+            | (Some(Ended::With(Outcome::Failed(done))), Settlement::Failed(reply)) => {
+                done == reply
+            }
+            _ => false,
+        }
+    }
+
+    fn is_released_by(&self, how: Release, on_unknown: OnUnknown) -> bool {
+        match &self.ended {
+            Some(Ended::With(Outcome::FailedForNow(_))) => how == Release::Retry,
+            Some(Ended::Panicked | Ended::With(Outcome::Unknown(_))) => {
+                (how == Release::Retry) == (on_unknown == OnUnknown::Release)
+            }
+            _ => false,
+        }
     }
 }
 

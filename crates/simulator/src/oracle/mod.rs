@@ -79,8 +79,10 @@ struct ExecutionLog {
     lease: Option<(usize, u64)>,
     ended: Option<Ended>,
     ended_at: Duration,
-    /// Has the store answered what its end was to write?
-    is_concluded: bool,
+    /// Has the store answered what its end was to write, and said that it is written, or never will be?
+    is_answered: bool,
+    /// Has the store refused it because of a later lease, which may be one of the same process?
+    is_superseded: bool,
 }
 
 /// How a piece of work ended.
