@@ -273,7 +273,7 @@ impl Checker {
     fn close(&mut self, open: Open, t: u64, heard: Heard) {
         let Open { record, purpose, gateway, t: from, .. } = open;
         self.closed.push(Closed { purpose, gateway, from, until: t, heard });
-        self.records[record].closed(t);
+        self.records[record].closed(gateway, t);
         if heard.is_answer() {
             self.report.answered_under_faults += u64::from(open.is_faulty);
         } else if may_execute(purpose) {

@@ -1,6 +1,6 @@
 //! When the whole history is known: may each record have been executed as it was?
 
-use super::record::Execution;
+use super::record::{Execution, Record};
 use super::{AFTERMATH, Accusation, Checker, Excuse, Report, Rule, SLACK, Suspicion};
 use crate::clients::DOUBT;
 use crate::history::Route;
@@ -99,7 +99,7 @@ impl Checker {
         executions.sort_by_key(|execution| (execution.fence, execution.began));
         for pair in executions.windows(2) {
             let (first, second) = (&pair[0], &pair[1]);
-            let Some((rule, what)) = self.fault_of(self.records[record].route, first, second)
+            let Some((rule, what)) = self.fault_of(&self.records[record], first, second)
             else {
                 continue;
             };
@@ -111,10 +111,11 @@ impl Checker {
     /// What is wrong with an execution after another, if anything.
     fn fault_of(
         &self,
-        route: Route,
+        record: &Record,
         first: &Execution,
         second: &Execution,
     ) -> Option<(Rule, String)> {
+        let route = record.route;
         let from = first.began.saturating_sub(SLACK);
         if first.fence == second.fence {
             let crashed = self.faults.any_lease_loss(from, second.began).is_some();
@@ -142,7 +143,7 @@ impl Checker {
                 format!("executed again; nothing had happened to gateway {gateway}"),
             ));
         };
-        if self.is_self_takeover(first, second) {
+        if self.is_self_takeover(record, first, second) {
             let (gateway, kind) = (first.gateway, &fault.kind);
             let what = format!(
                 "gateway {gateway} executed {} itself, has not handed it back, and lives ({kind})",

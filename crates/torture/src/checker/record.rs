@@ -3,6 +3,10 @@
 use super::SLACK;
 use crate::history::{Purpose, Route};
 
+/// How long after a request was there, or was over, a claim for it may still be granted, in microseconds: it is sent a
+/// few times, its gateway may be frozen, and it may be under way for half a minute.
+pub(super) const LATE: u64 = 45_000_000;
+
 /// One record, by its scope, route and key.
 #[derive(Debug)]
 pub(super) struct Record {
@@ -30,6 +34,8 @@ pub(super) struct Record {
     pub(super) told: Told,
     /// The gateways that were asked for their last word, and refused the request for its body.
     pub(super) mistaken: Vec<usize>,
+    /// At which gateways a claim of the record may have been on its way, from when until when.
+    claims: Vec<(usize, u64, u64)>,
     /// Requests that heard nothing: at which gateway, since when and until when.
     left: Vec<(usize, u64, u64)>,
     /// Requests that were refused because another held the lease: since when and until when.
@@ -122,6 +128,7 @@ impl Record {
             last_words: Vec::new(),
             told: Told::default(),
             mistaken: Vec::new(),
+            claims: Vec::new(),
             left: Vec::new(),
             rivals: Vec::new(),
             retries: Vec::new(),
@@ -133,6 +140,7 @@ impl Record {
 
     pub(super) fn invoked(&mut self, t: u64, purpose: Purpose, gateway: usize, line: u64) {
         self.first_invoke.get_or_insert(t);
+        self.may_claim(gateway, t);
         if purpose == Purpose::Read {
             if !self.asked.contains(&gateway) {
                 self.asked.push(gateway);
@@ -143,8 +151,25 @@ impl Record {
     }
 
     /// A request is over.
-    pub(super) fn closed(&mut self, t: u64) {
+    pub(super) fn closed(&mut self, gateway: usize, t: u64) {
         self.last_heard = self.last_heard.max(t);
+        self.may_claim(gateway, t);
+    }
+
+    /// A gateway has a request of the record now, and may be granted what it claimed for that until later.
+    fn may_claim(&mut self, gateway: usize, t: u64) {
+        let until = t.saturating_add(LATE);
+        let is_on = |(of, _, until): &&mut (usize, u64, u64)| *of == gateway && t <= *until;
+        match self.claims.iter_mut().rev().find(is_on) {
+            Some(known) => known.2 = known.2.max(until),
+            None => self.claims.push((gateway, t, until)),
+        }
+    }
+
+    /// May another gateway than this one have been granted a lease between two moments?
+    pub(super) fn may_be_claimed_elsewhere(&self, gateway: usize, from: u64, until: u64) -> bool {
+        let is_within = |began: u64, ended: u64| began <= until && from <= ended;
+        self.claims.iter().any(|(of, began, ended)| *of != gateway && is_within(*began, *ended))
     }
 
     /// A request was refused because another held the lease.

@@ -1,7 +1,7 @@
 //! A gateway that lives never takes over from itself: it knows that it executes, or what it has to settle.
 
 use super::judge::SETTLE;
-use super::record::{Execution, Heard, Record};
+use super::record::{Execution, Heard, LATE, Record};
 use super::{Checker, SLACK};
 use crate::history::Route;
 
@@ -10,17 +10,38 @@ use crate::history::Route;
 impl Checker {
     /// Does one execution follow the other in one and the same process, which knew of the first?
     ///
-    /// Only if its lease is the very next one. Had there been one between them, it would have been another's, and
-    /// the settlement of the first refused: then the gateway is done with it.
-    pub(super) fn is_self_takeover(&self, first: &Execution, second: &Execution) -> bool {
-        let is_next = first.fence.is_some_and(|fence| second.fence == Some(fence + 1));
+    /// The two are next to each other among the executions. If their fences are not, leases between them were granted
+    /// that were never executed under. Had another process been granted one, the settlement of the first would have been
+    /// refused, and the gateway be done with it. One of the same process, as of a claim that came late, is left to the
+    /// first.
+    pub(super) fn is_self_takeover(
+        &self,
+        record: &Record,
+        first: &Execution,
+        second: &Execution,
+    ) -> bool {
+        let (Some(fence), Some(later)) = (first.fence, second.fence) else { return false };
         // One that never ended was lost by the upstream, and may have been handed back.
         let is_known = first.ended.is_some();
         let from = first.began.saturating_sub(SLACK);
         first.gateway == second.gateway
-            && is_next
+            && fence < later
             && is_known
             && !self.faults.has_ended(first.gateway, from, second.began)
+            && (later == fence + 1 || self.are_leases_between_its_own(record, first, second))
+    }
+
+    /// Can only the process that executed have been granted the leases between two executions? No other gateway was
+    /// asked for the key, nor had this one ended, for so long that nothing which it had claimed may have been under way.
+    fn are_leases_between_its_own(
+        &self,
+        record: &Record,
+        first: &Execution,
+        second: &Execution,
+    ) -> bool {
+        let (gateway, until) = (first.gateway, second.began);
+        !record.may_be_claimed_elsewhere(gateway, first.began, until)
+            && !self.faults.has_ended(gateway, first.began.saturating_sub(LATE), until)
     }
 
     /// Had a gateway the occasion to take over from itself? The store was away for longer than the lease while it

@@ -52,10 +52,53 @@ fn another_gateway_or_another_process_may_take_over() {
     }
 }
 
+/// The same, though another lease was granted between the two, which nobody executed under.
+fn executed_later(story: &mut Story) -> &mut Story {
+    executed_again(story, 0, 3)
+}
+
+#[test]
+fn a_lease_between_that_can_only_be_its_own_excuses_nothing() {
+    executed_later(&mut away(Tier::Strong, "store-outage")).breaks(&[Rule::SelfTakeover]);
+    executed_again(&mut away(Tier::Strong, "store-kill"), 0, 5).breaks(&[Rule::SelfTakeover]);
+    // The other gateway was asked too late, was asked for another key, or ended: it had nothing to claim.
+    let mut late = away(Tier::Strong, "store-outage");
+    executed_later(&mut late).call(5_070, 3, 1).ok(5_071, 3, "n2").breaks(&[Rule::SelfTakeover]);
+    let mut other = away(Tier::Strong, "store-outage");
+    other.with_key("other").call(100, 3, 1).info(200, 3, "timeout 100").with_key("k");
+    executed_later(&mut other).breaks(&[Rule::SelfTakeover]);
+    let mut ended = away(Tier::Strong, "store-outage");
+    executed_later(ended.fault(3_000, 3_500, "gateway-kill", &[1])).breaks(&[Rule::SelfTakeover]);
+}
+
 #[test]
 fn whose_settlement_may_have_been_refused_is_done_with_it() {
-    // Somebody else had fence 2.
-    executed_again(&mut away(Tier::Strong, "store-kill"), 0, 3).breaks(&[]);
+    // The other gateway was asked, and may have been granted fence 2.
+    let mut asked = away(Tier::Strong, "store-kill");
+    executed_later(asked.call(5_010, 3, 1).info(5_020, 3, "timeout 10")).breaks(&[]);
+    // It was asked long before, and what it claimed was under way since.
+    let asked_before = |ms: u64| {
+        let mut story = Story::new();
+        story.on(Route::Reexecute).call(0, 3, 1).fail(1, 3, 503, "idempotency_store_unavailable");
+        story.fault(0, 2, "store-kill", &[]).call(ms, 1, 0).begin(ms + 10, "n1", 0, 1);
+        story.fault(ms + 12, ms + 5_000, "store-outage", &[]).end(ms + 100, "n1", 201);
+        story.info(ms + 160, 1, "timeout 160").call(ms + 5_050, 2, 0);
+        story.begin(ms + 5_060, "n2", 0, 3).end(ms + 5_061, "n2", 201).ok(ms + 5_062, 2, "n2");
+        story
+    };
+    asked_before(40_000).breaks(&[]);
+    asked_before(60_000).breaks(&[Rule::SelfTakeover]);
+    // Or the process that was in this one's place had claimed it.
+    let ended_before = |ms: u64| {
+        let mut story = Story::new();
+        story.on(Route::Reexecute).fault(0, 500, "gateway-kill", &[0]).call(ms, 1, 0);
+        story.begin(ms + 10, "n1", 0, 1).fault(ms + 12, ms + 5_000, "store-outage", &[]);
+        story.end(ms + 100, "n1", 201).info(ms + 160, 1, "timeout 160").call(ms + 5_050, 2, 0);
+        story.begin(ms + 5_060, "n2", 0, 3).end(ms + 5_061, "n2", 201).ok(ms + 5_062, 2, "n2");
+        story
+    };
+    ended_before(20_000).breaks(&[]);
+    ended_before(60_000).breaks(&[Rule::SelfTakeover]);
 }
 
 #[test]
