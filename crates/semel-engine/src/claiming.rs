@@ -172,21 +172,20 @@ impl Claimant {
         }
     }
 
+    /// Whether an execution of this process went on under the lease of this attempt, and is over: then the store
+    /// grants no further one to its owner.
+    pub(crate) fn is_used_up(&self) -> bool {
+        self.presence.as_ref().is_some_and(Presence::is_used_up)
+    }
+
     /// Whether the latest claim was answered by this process, not by the store.
     pub(crate) const fn has_joined(&self) -> bool {
         self.joined
     }
 
     fn enter(&mut self) -> Result<(), Joined> {
-        match &self.presence {
-            // As another attempt: its owner is that of the lease which an execution of this process had.
-            Some(presence) if presence.is_adopted() => {
-                let owner = self.shared.host.owner();
-                self.attempt = Attempt::new(self.id(), self.fingerprint(), owner);
-                self.late = None;
-            }
-            Some(presence) => return presence.check(),
-            None => {}
+        if let Some(presence) = &self.presence {
+            return presence.check();
         }
         self.presence = Some(self.shared.registry.enter(&self.attempt)?);
         Ok(())

@@ -69,6 +69,7 @@ struct Local {
 #[derive(Debug)]
 struct Candidate {
     owner: Owner,
+    fingerprint: Fingerprint,
     /// The holder goes on under the lease that this attempt was granted, which is the attempt's no more.
     is_adopted: bool,
 }
@@ -121,7 +122,7 @@ impl Registry {
     pub(crate) fn enter(self: &Arc<Self>, attempt: &Attempt) -> Result<Presence, Joined> {
         self.with(attempt.id(), |local| {
             local.check(attempt.fingerprint())?;
-            local.claimants.push(Candidate::new(attempt.owner()));
+            local.claimants.push(Candidate::new(attempt));
             Ok(())
         })?;
         Ok(Presence::new(self, attempt))
@@ -129,7 +130,7 @@ impl Registry {
 
     /// Enters an attempt that claims no more, but may still be granted what it claimed.
     pub(crate) fn enter_anyway(self: &Arc<Self>, attempt: &Attempt) -> Presence {
-        self.with(attempt.id(), |local| local.claimants.push(Candidate::new(attempt.owner())));
+        self.with(attempt.id(), |local| local.claimants.push(Candidate::new(attempt)));
         Presence::new(self, attempt)
     }
 
@@ -196,8 +197,9 @@ impl Local {
 // === impl Candidate ===
 
 impl Candidate {
-    const fn new(owner: Owner) -> Self {
-        Self { owner, is_adopted: false }
+    const fn new(attempt: &Attempt) -> Self {
+        let (owner, fingerprint) = (attempt.owner(), attempt.fingerprint());
+        Self { owner, fingerprint, is_adopted: false }
     }
 }
 

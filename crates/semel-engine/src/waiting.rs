@@ -107,6 +107,9 @@ impl Errand {
                 Wake::Poll => {}
             }
             match self.poll().await {
+                Ok(Some(Claim::InFlight { until })) if self.claimant.is_used_up() => {
+                    return Ok(Claim::InFlight { until });
+                }
                 Ok(Some(Claim::InFlight { until: seen })) => until = seen,
                 Ok(Some(claim)) => {
                     self.share(&claim);

@@ -3,7 +3,7 @@ use std::sync::Arc;
 use semel_core::{Attempt, Fingerprint, Lease, Owner, RecordId, Timestamp};
 use semel_planted::{Bug, planted};
 
-use super::{Holder, Joined, Local, News, Registry};
+use super::{Candidate, Holder, Joined, Local, News, Registry};
 
 /// An attempt in the registry, from before its claim to the end of what it was granted. A holder publishes its
 /// news when this is dropped; without any, it says to look again.
@@ -40,7 +40,15 @@ impl Presence {
         if self.holds {
             return Ok(());
         }
-        self.registry.with(self.id, |local| local.check(self.fingerprint))
+        self.registry.with(self.id, |local| {
+            local.check(self.fingerprint)?;
+            match local.candidate(self.owner) {
+                Some(Candidate { is_adopted: true, .. }) => {
+                    Err(Joined { is_same_request: true, until: Timestamp::ZERO })
+                }
+                _ => Ok(()),
+            }
+        })
     }
 
     /// Becomes the holder with a lease. If there is one already, which was granted its own while this claim was under
@@ -112,11 +120,19 @@ impl Presence {
             .with(self.id, |local| local.candidate(self.owner).is_some_and(|it| it.is_adopted))
     }
 
-    /// Whether other attempts of this process may be granted a lease of the record.
-    pub(crate) fn has_other_claimants(&self) -> bool {
+    /// The same, and the holder is done.
+    pub(crate) fn is_used_up(&self) -> bool {
         self.registry.with(self.id, |local| {
-            local.claimants.iter().any(|it| it.owner != self.owner && !it.is_adopted)
+            local.holder.is_none() && local.candidate(self.owner).is_some_and(|it| it.is_adopted)
         })
+    }
+
+    /// Whether other attempts of this process, with the same request, may be granted a lease of the record.
+    pub(crate) fn has_other_claimants(&self) -> bool {
+        let is_other = |it: &Candidate| {
+            it.owner != self.owner && it.fingerprint == self.fingerprint && !it.is_adopted
+        };
+        self.registry.with(self.id, |local| local.claimants.iter().any(is_other))
     }
 
     /// Takes note of what to publish when the execution ends, which is now.

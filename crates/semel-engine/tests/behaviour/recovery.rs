@@ -346,14 +346,15 @@ async fn an_adopted_lease_is_not_looked_for_by_its_first_owner() {
     first.await.unwrap().unwrap();
 }
 
-/// A duplicate waits, its lease is adopted by the execution, and the work is handed back: the duplicate executes.
+/// A duplicate waits, its lease is adopted by the execution, and the work is handed back. The store grants nothing more
+/// to its owner, so it does not go on waiting.
 #[tokio::test(start_paused = true)]
-async fn a_duplicate_whose_lease_was_adopted_can_be_granted_the_next_one() {
+async fn a_duplicate_whose_lease_was_adopted_does_not_wait_in_vain() {
     let (engine, store) = engine();
     let elsewhere = Attempt::new(RECORD, fingerprint("request"), Owner::from_u128(1));
     let held = store.memory().claim(&elsewhere, &conflict()).await.unwrap();
     let Claim::Execute(held) = held else { panic!("{held:?}") };
-    let waiter = spawn_once(&engine, &wait(PATIENT), |_| async { completed("second") });
+    let waiter = spawn_once(&engine, &wait(PATIENT), never);
     until("it waits", || engine.waiting() == 1).await;
     store.fail_next(Verb::Claim, [Fault::TimedOut]);
     let polls = store.calls(Verb::Claim);
@@ -374,9 +375,11 @@ async fn a_duplicate_whose_lease_was_adopted_can_be_granted_the_next_one() {
     let answer = first.await.unwrap().unwrap();
     assert!(matches!(answer, Answer::Released { .. }), "{answer:?}");
     let back = Instant::now();
-    let second = waiter.await.unwrap().unwrap();
-    assert!(matches!(second, Answer::Executed { .. }), "{second:?}");
+    let waited = waiter.await.unwrap().unwrap();
+    assert!(matches!(waited, Answer::InFlight { .. }), "{waited:?}");
     assert!(back.elapsed() < Duration::from_secs(10), "{:?}", back.elapsed());
+    let retry = once(&engine, &conflict(), Effect::new().work(completed("second"))).await.unwrap();
+    assert!(matches!(retry, Answer::Executed { .. }), "{retry:?}");
 }
 
 /// An attempt may be granted a lease by a late copy of a claim of its own, after another process had the record.
@@ -418,6 +421,24 @@ async fn doubt_outlasts_an_outage_by_some_seconds() {
     let granted = store.memory().claim(&late, &payments()).await.unwrap();
     assert!(matches!(granted, Claim::Execute(_)), "{granted:?}");
     idle(&engine).await;
+    assert_eq!(state(store.memory()).await, Some(State::Released));
+}
+
+/// The simulator found this. Another request under the same key is in doubt while one executes without protection:
+/// neither waits for the other.
+#[tokio::test(start_paused = true)]
+async fn an_unprotected_execution_does_not_wait_for_another_request() {
+    let open = policy().on_store_down(OnStoreDown::Open).build().unwrap();
+    let (engine, store) = engine();
+    store.fail_next(Verb::Claim, [Fault::TimedOutApplied]);
+    store.fail_all(Fault::Unavailable);
+    let attempt = engine.attempt(RECORD, fingerprint("another request"));
+    assert!(engine.once(attempt, &conflict(), never).await.is_err());
+    once(&engine, &open, Effect::new().work(completed("first"))).await.unwrap();
+    store.mend();
+    let back = Instant::now();
+    idle(&engine).await;
+    assert!(back.elapsed() < Duration::from_secs(45), "{:?}", back.elapsed());
     assert_eq!(state(store.memory()).await, Some(State::Released));
 }
 
