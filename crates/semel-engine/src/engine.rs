@@ -126,6 +126,11 @@ impl<S: Store> Engine<S> {
         self.shared.clone().once(attempt, policy.clone(), work)
     }
 
+    /// Whether this engine executes the record, or settles it, at the moment.
+    pub fn executes(&self, id: RecordId) -> bool {
+        self.shared.registry.has_holder(id)
+    }
+
     /// How many attempts are being claimed, executed or settled, in the background included.
     pub fn running(&self) -> usize {
         self.shared.executions.taken()

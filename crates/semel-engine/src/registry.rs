@@ -134,6 +134,11 @@ impl Registry {
         Presence::new(self, attempt)
     }
 
+    /// Whether this process executes or settles a record.
+    pub(crate) fn has_holder(&self, id: RecordId) -> bool {
+        self.shard(id).get(&id).is_some_and(|local| local.holder.is_some())
+    }
+
     /// Passes on to the listeners what one of them found out.
     pub(crate) fn tell(&self, id: RecordId, news: News) {
         self.with(id, |local| {

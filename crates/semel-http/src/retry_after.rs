@@ -23,6 +23,8 @@ pub(crate) struct Flight {
     pub(crate) lease: Duration,
     /// How long executions usually take.
     pub(crate) usual: Duration,
+    /// It is this process's own, and lives, whatever its lease says while the store is away.
+    pub(crate) is_own: bool,
 }
 
 /// What the time left of a lease says about its holder.
@@ -66,7 +68,7 @@ impl Flight {
         let Some(left) = self.left() else {
             return (Holder::Alive, whole_seconds(self.usual).min(whole_seconds(self.lease)));
         };
-        if left < self.shortest_of_the_living() {
+        if left < self.shortest_of_the_living() && !self.is_own {
             return (Holder::Silent, past(left));
         }
         // An execution that has taken longer than usual is expected to take as long again. So a client
@@ -111,7 +113,8 @@ mod tests {
     /// With so many milliseconds left.
     fn flight(left_ms: i64, usual: Duration) -> Flight {
         let until = Timestamp::from_millis(NOW.saturating_add_signed(left_ms));
-        Flight { until, now: Some(Timestamp::from_millis(NOW)), lease: LEASE, usual }
+        let now = Some(Timestamp::from_millis(NOW));
+        Flight { until, now, lease: LEASE, usual, is_own: false }
     }
 
     fn asked(left_ms: i64, usual_ms: u64) -> (Holder, u32) {
@@ -143,6 +146,16 @@ mod tests {
         assert_eq!(asked(1, 40), (Holder::Silent, 1));
     }
 
+    #[test]
+    fn own_work_is_alive_however_little_is_left_of_its_lease() {
+        let own = |left_ms, usual_ms| {
+            let flight = flight(left_ms, Duration::from_millis(usual_ms));
+            Flight { is_own: true, ..flight }.retry_after()
+        };
+        assert_eq!(own(3_000, 40), (Holder::Alive, 4), "the lease ends by then, or is renewed");
+        assert_eq!(own(17_000, 14_000), (Holder::Alive, 1));
+    }
+
     /// An execution of this process joins its own work while the store is away, and its lease may be
     /// over by then.
     #[test]
@@ -170,7 +183,8 @@ mod tests {
                 for time in
                     [Duration::ZERO, Duration::from_millis(10), Duration::from_secs(u64::MAX / 4)]
                 {
-                    let flight = Flight { until, now: Some(now), lease: time, usual: time };
+                    let (now, is_own) = (Some(now), false);
+                    let flight = Flight { until, now, lease: time, usual: time, is_own };
                     assert!(flight.retry_after().1 >= 1);
                 }
             }

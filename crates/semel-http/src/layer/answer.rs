@@ -39,6 +39,8 @@ pub(crate) struct Answered<'a> {
     pub(crate) version: Version,
     pub(crate) room: &'a Arc<Room>,
     pub(crate) clock: &'a StoreClock,
+    /// The attempt in flight is executed or settled by this very process.
+    pub(crate) is_own: bool,
 }
 
 // === impl Answered ===
@@ -133,7 +135,8 @@ impl Answered<'_> {
     fn in_flight<R>(&self, until: Timestamp) -> Response<ResponseBody<R>> {
         let policy = &self.route.policy().core;
         let (lease, usual) = (policy.lease(), self.route.latency.usual());
-        let (holder, seconds) = Flight { until, now: self.clock.now(), lease, usual }.retry_after();
+        let (now, is_own) = (self.clock.now(), self.is_own);
+        let (holder, seconds) = Flight { until, now, lease, usual, is_own }.retry_after();
         let detail = match holder {
             Holder::Alive => IN_PROGRESS,
             Holder::Silent => SILENT,

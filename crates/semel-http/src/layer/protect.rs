@@ -6,7 +6,7 @@ use std::sync::Arc;
 use bytes::Bytes;
 use http::{Request, Response, Version};
 use http_body::Body;
-use semel_engine::{EngineError, Execution};
+use semel_engine::{Answer, EngineError, Execution};
 use semel_store::Store;
 use tokio::sync::oneshot;
 use tokio::time::Instant;
@@ -79,7 +79,8 @@ where
     async move {
         let answer = answering.await;
         let (room, clock) = (&shared.admission.room, &shared.clock);
-        Answered { route: &route, id, began, version, room, clock }.response(answer, live)
+        let is_own = matches!(answer, Ok(Answer::InFlight { .. })) && shared.engine.executes(id);
+        Answered { route: &route, id, began, version, room, clock, is_own }.response(answer, live)
     }
 }
 

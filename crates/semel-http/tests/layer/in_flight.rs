@@ -121,6 +121,21 @@ async fn a_duplicate_of_silent_work_is_told_when_its_lease_ends() {
     }
 }
 
+/// The process that executes knows that it lives, also if it has missed a renewal since its store is away.
+#[tokio::test(start_paused = true)]
+async fn a_duplicate_of_own_work_is_not_called_silent() {
+    let (handler, gate) = Handler::counting().gated();
+    let api = Api::new(policy(), handler).clocked();
+    let first = api.spawn(charge("k", "100"));
+    api.handler.started(1).await;
+    api.clock.advance(LEASE / 2);
+    let duplicate = api.send(charge("k", "100")).await;
+    duplicate.assert_problem(409, "request_in_progress", true);
+    assert!(duplicate.text().contains("still running"), "{}", duplicate.text());
+    gate.open();
+    assert_eq!(first.await.unwrap().status, 201);
+}
+
 #[tokio::test(start_paused = true)]
 async fn a_duplicate_of_live_work_is_told_how_long_it_usually_takes() {
     let (handler, gate) = Handler::counting().gated();

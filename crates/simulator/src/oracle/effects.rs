@@ -93,8 +93,7 @@ impl Oracle {
     /// Is there nothing left to write? That its lease was superseded by one of its own process is no end: that one is
     /// left to it.
     pub(super) fn is_concluded(&self, log: &AttemptLog, execution: &ExecutionLog) -> bool {
-        execution.is_answered
-            || execution.is_superseded && self.is_lost_to_another(log, execution)
+        execution.is_answered || execution.is_superseded && self.is_lost_to_another(log, execution)
     }
 
     /// Was a later lease granted to another process, or in another life?

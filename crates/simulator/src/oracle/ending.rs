@@ -53,9 +53,8 @@ impl Oracle {
             // After the record's retention nothing is left to write to.
             let ttl = self.keys[attempt.key].policy.ttl();
             let is_over = moment.at.saturating_sub(execution.ended_at) >= ttl;
-            let is_right = execution.lease.is_none()
-                || is_over
-                || self.is_concluded(attempt, execution);
+            let is_right =
+                execution.lease.is_none() || is_over || self.is_concluded(attempt, execution);
             require(Invariant::Detached, key, moment, is_right, || {
                 format!("the outcome of a{number} was never written")
             })?;

@@ -87,7 +87,8 @@ impl Oracle {
         sent: LeaseSent,
         settlement: &Settlement,
     ) -> Verdict {
-        let is_right = self.executions_of(sent).any(|execution| execution.is_settled_by(settlement));
+        let is_right =
+            self.executions_of(sent).any(|execution| execution.is_settled_by(settlement));
         require(Invariant::SameAnswer, Some(key), moment, is_right, || {
             format!(
                 "{} settles {}",

@@ -99,8 +99,7 @@ impl Checker {
         executions.sort_by_key(|execution| (execution.fence, execution.began));
         for pair in executions.windows(2) {
             let (first, second) = (&pair[0], &pair[1]);
-            let Some((rule, what)) = self.fault_of(&self.records[record], first, second)
-            else {
+            let Some((rule, what)) = self.fault_of(&self.records[record], first, second) else {
                 continue;
             };
             let lines = vec![first.line, second.line];

@@ -139,7 +139,8 @@ impl Keyed {
         let Inner { route, id, began, version, room, .. } = &*self.0;
         // What is in flight is a transaction, which has no lease that could end.
         let clock = &StoreClock::UNKNOWN;
-        Answered { route, id: *id, began: *began, version: *version, room, clock }
+        let (id, began, version) = (*id, *began, *version);
+        Answered { route, id, began, version, room, clock, is_own: false }
     }
 
     fn own(&self) -> MutexGuard<'_, Option<Own>> {
