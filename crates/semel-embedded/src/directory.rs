@@ -13,9 +13,12 @@ use std::fs::{self, File, OpenOptions, TryLockError};
 use std::io::{self, Seek as _, Write as _};
 use std::os::unix::fs::MetadataExt as _;
 use std::path::{Path, PathBuf};
+use std::time::{Duration, UNIX_EPOCH};
+
+use semel_core::Timestamp;
 
 use crate::OpenError;
-use crate::times::Mark;
+use crate::times::{Mark, Past};
 
 /// The format this code writes. It covers the layout of the directory and of the engine's files;
 /// records have a version of their own.
@@ -116,8 +119,22 @@ impl Directory {
         }
     }
 
+    /// What earlier processes left about their time. To be asked before the engine is opened, which
+    /// writes to its log.
+    pub(crate) fn past(&self) -> Past {
+        if self.state == Creation::Started {
+            return Past::New;
+        }
+        let last_write = last_write(&self.engine());
+        let Some(mark) = self.mark() else { return Past::Unmarked { last_write } };
+        let marked = modified(&self.path.join(CLOCK));
+        let stale =
+            marked.zip(last_write).map_or(Duration::ZERO, |(marked, last)| marked.until(last));
+        Past::Marked { mark, stale }
+    }
+
     /// The mark of the clock that an earlier process left. A directory of an older version has none.
-    pub(crate) fn mark(&self) -> Option<Mark> {
+    fn mark(&self) -> Option<Mark> {
         let path = self.path.join(CLOCK);
         let mark = match fs::read_to_string(&path) {
             Ok(text) => Mark::parse(&text),
@@ -284,6 +301,18 @@ fn sync_tree(path: &Path) -> Result<(), OpenError> {
         }
     }
     sync_directory(path)
+}
+
+/// When the engine's log was last written to, by the times of its files.
+fn last_write(engine: &Path) -> Option<Timestamp> {
+    let paths = fs::read_dir(engine).ok()?.filter_map(|entry| Some(entry.ok()?.path()));
+    let logs = paths.filter(|path| path.extension().is_some_and(|extension| extension == "jnl"));
+    logs.filter_map(|path| modified(&path)).max()
+}
+
+fn modified(path: &Path) -> Option<Timestamp> {
+    let time = fs::metadata(path).ok()?.modified().ok()?;
+    Some(Timestamp::ZERO.plus(time.duration_since(UNIX_EPOCH).ok()?))
 }
 
 fn sync_directory(path: &Path) -> Result<(), OpenError> {

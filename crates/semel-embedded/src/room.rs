@@ -1,7 +1,7 @@
 //! The directory and the open engine in it, shared by the committer and by readers.
 
 use std::path::Path;
-use std::sync::atomic::AtomicU64;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, PoisonError, RwLock, RwLockReadGuard};
 
 use semel_core::{Record, Timestamp};
@@ -27,6 +27,8 @@ pub(crate) struct Room {
     pub(crate) outage: Outage,
     /// The number of the latest group that readers can see.
     pub(crate) committed: AtomicU64,
+    /// Was the last attempt to keep the mark of the clock a success?
+    mark_is_kept: AtomicBool,
 }
 
 // === impl Room ===
@@ -34,9 +36,10 @@ pub(crate) struct Room {
 impl Room {
     pub(crate) fn open(options: Options) -> Result<Self, OpenError> {
         let mut directory = Directory::take(&options.path)?;
+        let past = directory.past();
         let database = open(&directory, &options).inspect_err(|_| directory.undo())?;
         directory.finish()?;
-        let times = Arc::new(Times::start(Arc::clone(&options.clock), directory.mark()));
+        let times = Arc::new(Times::start(Arc::clone(&options.clock), past));
         report(&times, &directory);
         let room = Self {
             database: RwLock::new(Some(database)),
@@ -45,16 +48,26 @@ impl Room {
             times,
             outage: Outage::default(),
             committed: AtomicU64::new(0),
+            mark_is_kept: AtomicBool::new(true),
         };
         room.keep_mark();
         Ok(room)
     }
 
-    /// Writes down the time, to compare the next start with.
+    /// Writes down the time, to compare the next start with. Says so when that begins to fail, as
+    /// nothing else may notice, and when it works again.
     pub(crate) fn keep_mark(&self) {
-        if let Err(error) = self.directory.write_mark(&self.times.mark()) {
-            // An older mark does nearly as well, and a full disk is told by others.
-            tracing::debug!(%error, "the mark of the clock could not be kept");
+        let kept = self.directory.write_mark(&self.times.mark());
+        let was_kept = self.mark_is_kept.swap(kept.is_ok(), Ordering::Relaxed);
+        let path = self.path().display();
+        match kept {
+            Err(error) if was_kept => tracing::warn!(
+                %path, %error,
+                "the mark of the clock cannot be kept, so the next start takes the time since for a \
+                 pause; free space and inodes, and let the process write the directory itself"
+            ),
+            Ok(()) if !was_kept => tracing::info!(%path, "the mark of the clock is kept again"),
+            Ok(()) | Err(_) => {}
         }
     }
 
@@ -127,6 +140,17 @@ fn report(times: &Times, directory: &Directory) {
     let path = directory.path().display();
     match times.finding() {
         Finding::Plausible => {}
+        Finding::Unmarked => tracing::info!(
+            %path,
+            "there is no mark of the clock yet; the last write to the log stands in for it, and nothing \
+             is swept for an hour"
+        ),
+        Finding::Unknown => tracing::warn!(
+            %path,
+            "there is no mark of the clock, and the log was last written to later than now, or at a \
+             time that cannot be told; records count from now on, and nothing is swept for an hour; \
+             if the machine's clock is wrong, set it and restart"
+        ),
         Finding::Ahead(by) => tracing::warn!(
             %path, ?by,
             "the clock is far ahead of when this store was last open; records count as if that time \
@@ -156,3 +180,6 @@ fn open(directory: &Directory, options: &Options) -> Result<Database, OpenError>
     directory.sign();
     Database::open(&engine, options)
 }
+
+#[cfg(test)]
+mod tests;

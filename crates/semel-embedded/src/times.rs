@@ -9,7 +9,10 @@
 //!   because of that, so records from before this *leap* are moved forward by its length: they
 //!   count as if that time had not passed.
 //! - **Ahead before, right now**: the leap is undone. Records that were made meanwhile are from the
-//!   future, and are moved back.
+//!   future, and are moved back. It is undone only if that brings the mark nearer to the clock: a
+//!   small step back is no reason to doubt a long pause.
+//!
+//! The mark may be missing, or older than the last use of the store. See [`Past`].
 
 use std::fmt::Write as _;
 use std::sync::Arc;
@@ -48,12 +51,45 @@ struct Leap {
     at: Timestamp,
     /// Its length in milliseconds.
     by: u64,
+    /// For so much of it the store was in use, though nothing moved the mark. Leases are not moved by
+    /// this part, or those that lapsed in it would be live again.
+    stale: u64,
+}
+
+/// What the directory says about earlier processes.
+#[derive(Clone, Debug)]
+pub(crate) enum Past {
+    /// There were none.
+    New,
+    /// There were, and the mark can be read.
+    Marked {
+        mark: Mark,
+        /// For how long after the mark was written the log was still written to, by the times of the
+        /// two files. An older version ignores the mark, and it may be impossible to replace.
+        stale: Duration,
+    },
+    /// There were, and there is no mark: they were of an older version, or the mark is lost.
+    Unmarked {
+        /// When the log was last written to, by the time of its file. One that was copied says when.
+        last_write: Option<Timestamp>,
+    },
+}
+
+/// By how many milliseconds the times of a record are to be moved.
+#[derive(Clone, Copy)]
+struct Shift {
+    record: i64,
+    lease: i64,
 }
 
 /// What the time at the start looks like beside the mark.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Finding {
     Plausible,
+    /// The same, but beside the time of a file.
+    Unmarked,
+    /// There is nothing to compare with.
+    Unknown,
     Ahead(Duration),
     Behind(Duration),
     /// An earlier start was ahead.
@@ -63,23 +99,27 @@ pub(crate) enum Finding {
 // === impl Times ===
 
 impl Times {
-    /// The store's time from now on, given the mark that was found.
-    pub(crate) fn start(clock: Arc<dyn Clock>, mark: Option<Mark>) -> Self {
+    /// The store's time from now on, given what the directory says.
+    pub(crate) fn start(clock: Arc<dyn Clock>, past: Past) -> Self {
         let wall = clock.now();
-        let mark = mark.unwrap_or(Mark { time: wall, leaps: Vec::new() });
-        let (Mark { time, mut leaps }, undone) = mark.without_wrong_leaps(wall);
+        let (mark, stale, plausible) = past.mark(wall);
+        let WithoutWrong { mark, undone, place } = mark.without_wrong_leaps(wall);
+        let Mark { time, mut leaps } = mark;
         let (ahead_by, behind_by) = (time.until(wall), wall.until(time));
-        let finding = if ahead_by > tuning::CLOCK_LEAP {
-            leaps.push(Leap { at: wall, by: millis(ahead_by) });
+        let ahead = ahead_by > tuning::CLOCK_LEAP;
+        if ahead {
+            let by = millis(ahead_by);
+            let at = place.map_or(wall, |place| place.min(wall));
+            leaps.push(Leap { at, by, stale: millis(stale).min(by) });
             let surplus = leaps.len().saturating_sub(tuning::CLOCK_LEAPS_MAX);
             leaps.drain(..surplus);
-            Finding::Ahead(ahead_by)
-        } else if !undone.is_zero() {
-            Finding::WasAhead(undone)
-        } else if behind_by > tuning::CLOCK_SLACK {
-            Finding::Behind(behind_by)
-        } else {
-            Finding::Plausible
+        }
+        let finding = match plausible {
+            Finding::Unknown => Finding::Unknown,
+            _ if ahead => Finding::Ahead(ahead_by),
+            _ if !undone.is_zero() => Finding::WasAhead(undone),
+            _ if behind_by > tuning::CLOCK_SLACK => Finding::Behind(behind_by),
+            plausible => plausible,
         };
         let opened = wall.max(time);
         Self { clock, ahead: millis(behind_by), opened, leaps, finding }
@@ -102,7 +142,7 @@ impl Times {
 
     /// Moves the times of a record to where they belong. Doing so twice changes nothing.
     pub(crate) fn adjust(&self, record: &mut Record, now: Timestamp) {
-        let by = self.shift(record.created, now);
+        let Shift { record: by, lease } = self.shift(record.created, now);
         if by == 0 {
             return;
         }
@@ -113,7 +153,7 @@ impl Times {
         record.created = moved(record.created, by).max(earliest);
         record.expires = moved(record.expires, by);
         if let State::Leased { until } = &mut record.state {
-            *until = moved(*until, by);
+            *until = moved(*until, lease);
         }
     }
 
@@ -124,21 +164,26 @@ impl Times {
         expires: Timestamp,
         now: Timestamp,
     ) -> bool {
-        moved(expires, self.shift(created, now)) <= now
+        moved(expires, self.shift(created, now).record) <= now
     }
 
-    /// By how many milliseconds the times of a record are to be moved.
-    fn shift(&self, created: Timestamp, now: Timestamp) -> i64 {
-        let leapt = self.leaps.iter().rev().take_while(|leap| created < leap.at);
-        let forward = leapt.fold(0_u64, |sum, leap| sum.saturating_add(leap.by));
-        if forward > 0 {
-            return i64::try_from(forward).unwrap_or(i64::MAX);
+    fn shift(&self, created: Timestamp, now: Timestamp) -> Shift {
+        let leaps = self.leaps.iter().skip_while(|leap| created >= leap.at);
+        let forward = leaps.fold(Shift { record: 0, lease: 0 }, |sum, leap| {
+            // The store was open when the record was made: what came before is no part of a pause.
+            let pause = moved(created, sum.record).until(leap.at);
+            let by = leap.by.min(millis(pause));
+            sum.plus(by, by.min(leap.by - leap.stale))
+        });
+        if forward.record > 0 {
+            return forward;
         }
         if created > now.plus(tuning::CLOCK_SLACK) {
             let back = created.as_millis().saturating_sub(self.opened.as_millis());
-            return i64::try_from(back).map_or(i64::MIN, |back| -back);
+            let back = i64::try_from(back).map_or(i64::MIN, |back| -back);
+            return Shift { record: back, lease: back };
         }
-        0
+        Shift { record: 0, lease: 0 }
     }
 }
 
@@ -152,35 +197,90 @@ fn moved(time: Timestamp, by: i64) -> Timestamp {
     Timestamp::from_millis(time.as_millis().saturating_add_signed(by))
 }
 
+fn distance(one: Timestamp, other: Timestamp) -> Duration {
+    one.until(other).max(other.until(one))
+}
+
 fn millis(duration: Duration) -> u64 {
     u64::try_from(duration.as_millis()).unwrap_or(u64::MAX)
 }
 
+// === impl Shift ===
+
+impl Shift {
+    fn plus(self, record: u64, lease: u64) -> Self {
+        Self {
+            record: self.record.saturating_add_unsigned(record),
+            lease: self.lease.saturating_add_unsigned(lease),
+        }
+    }
+}
+
+// === impl Past ===
+
+impl Past {
+    /// What a start at `wall` is compared with, how stale that is, and what is to be said if they agree.
+    fn mark(self, wall: Timestamp) -> (Mark, Duration, Finding) {
+        let unmarked = |time| Mark { time, leaps: Vec::new() };
+        match self {
+            Self::New => (unmarked(wall), Duration::ZERO, Finding::Plausible),
+            Self::Marked { mark, stale } => {
+                // Marks are not written all the time.
+                let is_old = stale > tuning::CLOCK_SLACK;
+                (mark, if is_old { stale } else { Duration::ZERO }, Finding::Plausible)
+            }
+            Self::Unmarked { last_write: Some(time) } if time <= wall => {
+                (unmarked(time), Duration::ZERO, Finding::Unmarked)
+            }
+            // As if the store had been closed since the beginning of time: all that is in it counts as
+            // if it had been made now.
+            Self::Unmarked { .. } => (unmarked(Timestamp::ZERO), Duration::ZERO, Finding::Unknown),
+        }
+    }
+}
+
 // === impl Mark ===
 
+/// A mark without the leaps that must have been wrong.
+struct WithoutWrong {
+    mark: Mark,
+    /// Their length.
+    undone: Duration,
+    /// Where the first of them was: every record from before it is older than that.
+    place: Option<Timestamp>,
+}
+
 impl Mark {
-    /// The mark without leaps that must have been wrong, as it is before their end now; and their
-    /// length.
-    fn without_wrong_leaps(self, wall: Timestamp) -> (Self, Duration) {
+    /// The mark without leaps that must have been wrong: without them it is nearer to `wall`.
+    fn without_wrong_leaps(self, wall: Timestamp) -> WithoutWrong {
         let mut before = self.clone();
-        let mut undone = 0_u64;
+        let (mut undone, mut place) = (0_u64, None);
         while wall.plus(tuning::CLOCK_SLACK) < before.time {
             let Some(leap) = before.leaps.pop() else {
                 // It is before them all, and one wrong time is no reason to follow another.
-                return (self, Duration::ZERO);
+                return WithoutWrong { mark: self, undone: Duration::ZERO, place: None };
             };
+            let time = moved(before.time, i64::try_from(leap.by).map_or(i64::MIN, |by| -by));
+            if distance(time, wall) >= distance(before.time, wall) {
+                before.leaps.push(leap);
+                break;
+            }
             undone = undone.saturating_add(leap.by);
-            before.time = moved(before.time, i64::try_from(leap.by).map_or(i64::MIN, |by| -by));
+            place = Some(leap.at);
+            before.time = time;
         }
-        (before, Duration::from_millis(undone))
+        WithoutWrong { mark: before, undone: Duration::from_millis(undone), place }
     }
 
-    /// One line: the time, each leap as `TIME+LENGTH`, and a checksum.
+    /// One line: the time, each leap as `TIME+LENGTH` or `TIME+LENGTH-STALE`, and a checksum.
     pub(crate) fn to_text(&self) -> String {
         let mut text = format!("{HEAD}{}", self.time.as_millis());
         for leap in &self.leaps {
             // Writing to a string cannot fail.
             let _ = write!(text, " {}+{}", leap.at.as_millis(), leap.by);
+            if leap.stale > 0 {
+                let _ = write!(text, "-{}", leap.stale);
+            }
         }
         let checksum = crc32fast::hash(text.as_bytes());
         let _ = writeln!(text, "{TAIL}{checksum:08x}");
@@ -195,11 +295,18 @@ impl Mark {
         }
         let mut words = body.strip_prefix(HEAD)?.split(' ');
         let time = Timestamp::from_millis(words.next()?.parse().ok()?);
-        let leap = |word: &str| {
-            let (at, by) = word.split_once('+')?;
-            Some(Leap { at: Timestamp::from_millis(at.parse().ok()?), by: by.parse().ok()? })
-        };
-        Some(Self { time, leaps: words.map(leap).collect::<Option<_>>()? })
+        Some(Self { time, leaps: words.map(Leap::parse).collect::<Option<_>>()? })
+    }
+}
+
+// === impl Leap ===
+
+impl Leap {
+    fn parse(word: &str) -> Option<Self> {
+        let (at, rest) = word.split_once('+')?;
+        let (by, stale) = rest.split_once('-').unwrap_or((rest, "0"));
+        let (at, by, stale) = (at.parse().ok()?, by.parse().ok()?, stale.parse().ok()?);
+        (stale <= by).then_some(Self { at: Timestamp::from_millis(at), by, stale })
     }
 }
 

@@ -2,13 +2,13 @@
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
-use std::time::Duration;
+use std::time::{Duration, SystemTime};
 
 use semel_core::{
     Attempt, Claim, Fingerprint, Lease, Owner, Policy, RecordId, Reply, Settlement, Timestamp,
 };
 use semel_embedded::{EmbeddedStore, Options};
-use semel_store::{ManualClock, Settled, Store as _};
+use semel_store::{Clock as _, ManualClock, Settled, SteadyClock, Store as _};
 use tempfile::TempDir;
 
 const DAY: Duration = Duration::from_hours(24);
@@ -189,4 +189,76 @@ async fn a_store_without_a_mark_opens_and_gets_one() {
         let (wrong, _) = place.open(NOON.plus(DAY * 2));
         assert_replayed(&wrong, 1).await;
     }
+}
+
+/// Closed for a weekend; later a clock that is a little behind.
+#[tokio::test]
+async fn a_small_step_back_after_a_long_pause_revives_no_lease() {
+    let place = Place::with_a_charge().await;
+    let (store, clock) = place.open(NOON.plus(Duration::from_hours(60)));
+    drop(claim(&store, 2, 1).await);
+    clock.advance(Duration::from_hours(21));
+    let last_use = clock.now();
+    drop(store);
+    let nine_minutes_before = Timestamp::from_millis(last_use.as_millis() - 540_000);
+    let (store, _) = place.open(nine_minutes_before);
+    let answer = answer(&store, 2, 2).await;
+    assert!(matches!(answer, Claim::Execute(_)), "{answer:?}");
+}
+
+/// An older version, which knows no mark, had the directory for three days.
+#[tokio::test]
+async fn a_lease_that_lapsed_while_the_mark_stood_still_is_free() {
+    let place = Place::with_a_charge().await;
+    let mark = std::fs::read_to_string(place.mark()).expect("a mark");
+    let (store, _) = place.open(NOON.plus(DAY * 2));
+    drop(claim(&store, 2, 1).await);
+    drop(store);
+    std::fs::write(place.mark(), mark).expect("written");
+    let three_days_ago = std::fs::metadata(place.mark()).unwrap().modified().unwrap() - DAY * 3;
+    set_modified(&place.mark(), three_days_ago);
+    let (store, _) = place.open(NOON.plus(DAY * 3));
+    let answer = answer(&store, 2, 2).await;
+    assert!(matches!(answer, Claim::Execute(_)), "{answer:?}");
+    assert_replayed(&store, 1).await;
+}
+
+fn set_modified(path: &Path, time: SystemTime) {
+    let file = std::fs::File::options().write(true).open(path).expect("a file");
+    file.set_modified(time).expect("a time");
+}
+
+/// The first start of this version, on a directory of an older one, has its clock two days ahead.
+#[tokio::test]
+async fn a_wrong_first_start_on_an_old_directory_deletes_nothing() {
+    assert_old_directory_outlives_a_wrong_start(|_| {}).await;
+}
+
+/// The times of its files are of no use either.
+#[tokio::test]
+async fn a_wrong_first_start_on_a_copy_from_the_future_deletes_nothing() {
+    assert_old_directory_outlives_a_wrong_start(|place| {
+        let time = std::fs::metadata(place.path()).unwrap().modified().unwrap() + DAY * 30;
+        set_modified(&place.path().join("engine/0.jnl"), time);
+    })
+    .await;
+}
+
+async fn assert_old_directory_outlives_a_wrong_start(prepare: impl FnOnce(&Place)) {
+    let now = SteadyClock::start().now();
+    let place = Place::new();
+    let (store, _) = place.open(now);
+    charge(&store, &claim(&store, 1, 1).await).await;
+    drop(store);
+    std::fs::remove_file(place.mark()).expect("gone");
+    prepare(&place);
+    let options = Options::new(place.path()).sweep_every(Some(Duration::from_millis(1)));
+    let wrong = options.clock(Arc::new(ManualClock::at(now.plus(DAY * 2)))).open();
+    let wrong = wrong.expect("a store");
+    for record in 10..60 {
+        charge(&wrong, &claim(&wrong, record, 1).await).await;
+    }
+    drop(wrong);
+    let (right, _) = place.open(now.plus(Duration::from_mins(1)));
+    assert_replayed(&right, 1).await;
 }

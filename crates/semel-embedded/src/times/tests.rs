@@ -15,12 +15,16 @@ fn before_noon(by: Duration) -> Timestamp {
     Timestamp::from_millis(noon(Duration::ZERO).as_millis() - millis(by))
 }
 
-fn start(wall: Timestamp, mark: Option<Mark>) -> Times {
-    Times::start(Arc::new(ManualClock::at(wall)), mark)
+fn start_of(wall: Timestamp, past: Past) -> Times {
+    Times::start(Arc::new(ManualClock::at(wall)), past)
+}
+
+fn start(wall: Timestamp, mark: Mark) -> Times {
+    start_of(wall, Past::Marked { mark, stale: Duration::ZERO })
 }
 
 fn first() -> Times {
-    start(noon(Duration::ZERO), None)
+    start_of(noon(Duration::ZERO), Past::New)
 }
 
 fn leased(at: Timestamp) -> Record {
@@ -47,7 +51,7 @@ fn adjusted(times: &Times, record: &Record) -> Record {
 }
 
 #[test]
-fn without_a_mark_the_machines_time_counts() {
+fn in_a_new_directory_the_machines_time_counts() {
     let times = first();
     assert_eq!(times.now(), noon(Duration::ZERO));
     assert_eq!(times.finding(), Finding::Plausible);
@@ -56,7 +60,7 @@ fn without_a_mark_the_machines_time_counts() {
 
 #[test]
 fn a_start_soon_after_changes_nothing() {
-    let times = start(noon(HOUR), Some(first().mark()));
+    let times = start(noon(HOUR), first().mark());
     assert_eq!((times.now(), times.finding()), (noon(HOUR), Finding::Plausible));
     let record = leased(noon(Duration::ZERO));
     assert_eq!(adjusted(&times, &record), record);
@@ -64,10 +68,13 @@ fn a_start_soon_after_changes_nothing() {
 
 #[test]
 fn time_goes_on_from_the_mark_if_the_clock_is_behind() {
-    let little = start(before_noon(Duration::from_secs(2)), Some(first().mark()));
+    let little = start(before_noon(Duration::from_secs(2)), first().mark());
     assert_eq!((little.now(), little.finding()), (noon(Duration::ZERO), Finding::Plausible));
     let clock = ManualClock::at(before_noon(DAY));
-    let times = Times::start(Arc::new(clock.clone()), Some(first().mark()));
+    let times = {
+        let past = Past::Marked { mark: first().mark(), stale: Duration::ZERO };
+        Times::start(Arc::new(clock.clone()), past)
+    };
     assert_eq!((times.now(), times.finding()), (noon(Duration::ZERO), Finding::Behind(DAY)));
     assert!(!times.may_sweep(times.now()));
     clock.advance(HOUR);
@@ -77,7 +84,7 @@ fn time_goes_on_from_the_mark_if_the_clock_is_behind() {
 
 #[test]
 fn a_leap_ahead_expires_nothing() {
-    let times = start(noon(DAY * 2), Some(first().mark()));
+    let times = start(noon(DAY * 2), first().mark());
     assert_eq!((times.now(), times.finding()), (noon(DAY * 2), Finding::Ahead(DAY * 2)));
     assert!(!times.may_sweep(times.now()));
     assert_eq!(adjusted(&times, &leased(noon(Duration::ZERO))), leased(noon(DAY * 2)));
@@ -91,27 +98,27 @@ fn a_leap_ahead_expires_nothing() {
 /// What ran out while the store was open stays expired.
 #[test]
 fn a_leap_revives_nothing() {
-    let times = start(noon(DAY * 2), Some(first().mark()));
+    let times = start(noon(DAY * 2), first().mark());
     assert!(adjusted(&times, &leased(before_noon(DAY))).is_expired(times.now()));
 }
 
 #[test]
 fn records_from_before_two_leaps_are_moved_by_both() {
-    let once = start(noon(DAY * 2), Some(first().mark()));
-    let twice = start(noon(DAY * 5), Some(once.mark()));
+    let once = start(noon(DAY * 2), first().mark());
+    let twice = start(noon(DAY * 5), once.mark());
     assert_eq!(twice.finding(), Finding::Ahead(DAY * 3));
     assert_eq!(adjusted(&twice, &leased(noon(Duration::ZERO))), leased(noon(DAY * 5)));
     assert_eq!(adjusted(&twice, &leased(noon(DAY * 2))), leased(noon(DAY * 5)));
     // The next start agrees.
-    let again = start(noon(DAY * 5 + HOUR), Some(twice.mark()));
+    let again = start(noon(DAY * 5 + HOUR), twice.mark());
     assert_eq!(again.finding(), Finding::Plausible);
     assert_eq!(adjusted(&again, &leased(noon(Duration::ZERO))), leased(noon(DAY * 5)));
 }
 
 #[test]
 fn a_wrong_leap_is_undone() {
-    let wrong = start(noon(DAY * 2), Some(first().mark()));
-    let right = start(noon(Duration::from_mins(10)), Some(wrong.mark()));
+    let wrong = start(noon(DAY * 2), first().mark());
+    let right = start(noon(Duration::from_mins(10)), wrong.mark());
     assert_eq!(right.finding(), Finding::WasAhead(DAY * 2));
     assert_eq!(right.now(), noon(Duration::from_mins(10)));
     let record = leased(noon(Duration::ZERO));
@@ -120,33 +127,124 @@ fn a_wrong_leap_is_undone() {
     let left = leased(noon(DAY * 2 + HOUR));
     assert_eq!(adjusted(&right, &left), leased(right.now()));
     // And the next start knows nothing of it.
-    let next = start(noon(HOUR), Some(right.mark()));
+    let next = start(noon(HOUR), right.mark());
     assert_eq!(next.finding(), Finding::Plausible);
 }
 
 /// Wrong by ten days, and right three days later.
 #[test]
 fn a_wrong_leap_may_be_followed_by_a_right_one() {
-    let wrong = start(noon(DAY * 10), Some(first().mark()));
-    let right = start(noon(DAY * 3), Some(wrong.mark()));
+    let wrong = start(noon(DAY * 10), first().mark());
+    let right = start(noon(DAY * 3), wrong.mark());
     assert_eq!((right.now(), right.finding()), (noon(DAY * 3), Finding::Ahead(DAY * 3)));
     assert_eq!(adjusted(&right, &leased(noon(Duration::ZERO))), leased(noon(DAY * 3)));
     assert_eq!(adjusted(&right, &leased(noon(DAY * 10))), leased(noon(DAY * 3)));
+}
+
+/// Closed for a weekend, months ago. A clock that is a little behind is no reason to doubt that.
+#[test]
+fn a_small_step_back_undoes_no_genuine_leap() {
+    let weekend = start(noon(HOUR * 60), first().mark());
+    for minutes in 6..60 {
+        let last_use = HOUR * 60 + DAY * 90;
+        let later = start(noon(last_use), Mark { time: noon(last_use), ..weekend.mark() });
+        let by = Duration::from_mins(minutes);
+        let times = start(noon(last_use - by), later.mark());
+        assert_eq!((times.now(), times.finding()), (noon(last_use), Finding::Behind(by)));
+        assert_eq!(times.mark().leaps, weekend.mark().leaps);
+        let lapsed = leased(noon(last_use - HOUR * 21));
+        assert_eq!(adjusted(&times, &lapsed), lapsed);
+    }
+}
+
+/// Neither with the leap nor without it is the mark near the clock. Records that were made after the
+/// leap are not from before the one that is put in its place.
+#[test]
+fn a_leap_in_place_of_another_keeps_its_place() {
+    let leapt = start(noon(DAY * 10), first().mark());
+    let last_use = DAY * 20;
+    let mark = Mark { time: noon(last_use), ..leapt.mark() };
+    let times = start(noon(DAY * 13), mark);
+    assert_eq!((times.now(), times.finding()), (noon(DAY * 13), Finding::Ahead(DAY * 3)));
+    let record = leased(noon(DAY * 11));
+    assert_eq!(adjusted(&times, &record), record);
+    let before = adjusted(&times, &leased(noon(Duration::ZERO)));
+    assert_eq!(before.expires, noon(DAY * 4));
+}
+
+/// An older version had the directory for three days, and left the mark as it was.
+#[test]
+fn a_stale_mark_keeps_no_lease_alive() {
+    let past = Past::Marked { mark: first().mark(), stale: DAY * 3 };
+    let times = start_of(noon(DAY * 3 + HOUR), past);
+    assert_eq!(times.finding(), Finding::Ahead(DAY * 3 + HOUR));
+    let is_live = |times: &Times, record: &Record| {
+        let State::Leased { until } = adjusted(times, record).state else { panic!("{record:?}") };
+        times.now() < until
+    };
+    // Granted again, two days later.
+    let mut record = leased(before_noon(HOUR));
+    record.state = State::Leased { until: noon(DAY * 2) };
+    record.expires = noon(DAY * 3);
+    assert!(!is_live(&times, &record));
+    assert!(!adjusted(&times, &record).is_expired(times.now()), "outcomes are kept as before");
+    // The next start agrees, and what was live when the store was last written to has its time.
+    let again = start(noon(DAY * 3 + HOUR * 2), times.mark());
+    assert!(!is_live(&again, &record));
+    record.state = State::Leased { until: noon(DAY * 3 + Duration::from_secs(30)) };
+    assert!(is_live(&times, &record));
+}
+
+/// The store was open when a record was made, whatever the mark says.
+#[test]
+fn a_record_that_is_younger_than_the_mark_counts_from_the_start_at_most() {
+    let times = start(noon(DAY * 3), first().mark());
+    assert_eq!(adjusted(&times, &leased(noon(DAY * 2))), leased(noon(DAY * 3)));
+    let twice = start(noon(DAY * 6), times.mark());
+    assert_eq!(adjusted(&twice, &leased(noon(DAY * 2))), leased(noon(DAY * 6)));
+}
+
+#[test]
+fn without_a_mark_the_last_write_to_the_log_stands_in() {
+    let unmarked = || Past::Unmarked { last_write: Some(noon(Duration::ZERO)) };
+    let soon = start_of(noon(HOUR / 2), unmarked());
+    assert_eq!((soon.now(), soon.finding()), (noon(HOUR / 2), Finding::Unmarked));
+    assert!(!soon.may_sweep(soon.now()), "its time may be that of a copy");
+    let record = leased(noon(Duration::ZERO));
+    assert_eq!(adjusted(&soon, &record), record);
+    let ahead = start_of(noon(DAY * 2), unmarked());
+    assert_eq!(ahead.finding(), Finding::Ahead(DAY * 2));
+    assert_eq!(adjusted(&ahead, &record), leased(noon(DAY * 2)));
+}
+
+#[test]
+fn without_anything_to_go_by_all_records_count_from_the_start() {
+    for last_write in [None, Some(noon(DAY * 3))] {
+        let times = start_of(noon(DAY * 2), Past::Unmarked { last_write });
+        assert_eq!((times.now(), times.finding()), (noon(DAY * 2), Finding::Unknown));
+        assert!(!times.may_sweep(times.now()));
+        assert_eq!(adjusted(&times, &leased(noon(Duration::ZERO))), leased(noon(DAY * 2)));
+        let right = start(noon(HOUR), times.mark());
+        let record = adjusted(&right, &leased(noon(Duration::ZERO)));
+        assert!(!record.is_expired(right.now()));
+    }
 }
 
 #[test]
 fn leaps_are_not_kept_without_end() {
     let mut times = first();
     for week in 1..100 {
-        times = start(noon(DAY * 7 * week), Some(times.mark()));
+        times = start(noon(DAY * 7 * week), times.mark());
     }
     assert_eq!(times.mark().leaps.len(), tuning::CLOCK_LEAPS_MAX);
 }
 
 #[test]
 fn a_mark_survives_being_written() {
-    let leapt = start(noon(DAY * 2), Some(first().mark()));
-    for mark in [first().mark(), leapt.mark()] {
+    let leapt = start(noon(DAY * 2), first().mark());
+    let stale = Past::Marked { mark: leapt.mark(), stale: HOUR };
+    let stale = start_of(noon(DAY * 4), stale).mark();
+    for mark in [first().mark(), leapt.mark(), stale] {
         assert_eq!(Mark::parse(&mark.to_text()), Some(mark));
     }
     let text = leapt.mark().to_text();
@@ -155,7 +253,7 @@ fn a_mark_survives_being_written() {
 
 #[test]
 fn a_mark_that_is_not_as_it_was_written_is_none() {
-    let text = start(noon(DAY * 2), Some(first().mark())).mark().to_text();
+    let text = start(noon(DAY * 2), first().mark()).mark().to_text();
     for bit in 0..text.len() * 8 {
         let mut bytes = text.clone().into_bytes();
         bytes[bit / 8] ^= 1 << (bit % 8);
