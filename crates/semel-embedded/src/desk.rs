@@ -244,6 +244,10 @@ impl Desk {
 
     /// Waits for the engine to be opened anew, if it has failed. A holder's operation is to be
     /// decided before what this gives is dropped.
+    ///
+    /// How many wait here, as for a place, is bounded by the callers (I10): an operation is one entry for
+    /// as long as its future lives, so the limits on executions and connections are limits on these. A
+    /// bound of its own would refuse holders, whose outcome must not be lost, because of claims.
     async fn resume_if_failed(&self, rank: Rank) -> Result<Option<Arc<Turn>>, StoreError> {
         let told = {
             let mut state = self.state();
