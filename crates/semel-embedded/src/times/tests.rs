@@ -149,10 +149,10 @@ fn a_small_step_back_undoes_no_genuine_leap() {
         let last_use = HOUR * 60 + DAY * 90;
         let later = start(noon(last_use), Mark { time: noon(last_use), ..weekend.mark() });
         let by = Duration::from_mins(minutes);
-        let times = start(noon(last_use - by), later.mark());
+        let times = start(noon(last_use.saturating_sub(by)), later.mark());
         assert_eq!((times.now(), times.finding()), (noon(last_use), Finding::Behind(by)));
         assert_eq!(times.mark().leaps, weekend.mark().leaps);
-        let lapsed = leased(noon(last_use - HOUR * 21));
+        let lapsed = leased(noon(last_use.saturating_sub(HOUR * 21)));
         assert_eq!(adjusted(&times, &lapsed), lapsed);
     }
 }
