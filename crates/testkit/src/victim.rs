@@ -10,6 +10,7 @@ use std::time::Duration;
 use anyhow::Context as _;
 use rustix::process::{Pid, Signal, kill_process};
 use semel_embedded::Durability;
+use tokio::time::Instant;
 
 use crate::ledger::Ledger;
 
@@ -83,9 +84,10 @@ impl Victim {
         self.signal(Signal::CONT)
     }
 
-    /// Kills the writer with no chance to clean up, and takes down its last words.
-    pub fn kill(mut self, ledger: &mut Ledger) -> anyhow::Result<()> {
+    /// Kills the writer with no chance to clean up, and takes down its last words. Returns when that was.
+    pub fn kill(mut self, ledger: &mut Ledger) -> anyhow::Result<Instant> {
         self.child.kill()?;
+        let killed = Instant::now();
         self.child.wait()?;
         if let Some(reader) = self.reader.take() {
             let _ = reader.join();
@@ -95,7 +97,8 @@ impl Victim {
         if lines.last().is_some_and(|line| line.split(' ').count() != 3) {
             lines.pop();
         }
-        lines.iter().try_for_each(|line| ledger.note(line))
+        lines.iter().try_for_each(|line| ledger.note(line))?;
+        Ok(killed)
     }
 
     fn signal(&self, signal: Signal) -> anyhow::Result<()> {

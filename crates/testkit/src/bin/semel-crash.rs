@@ -5,7 +5,6 @@ use std::process::ExitCode;
 
 use clap::{Parser, Subcommand, ValueEnum};
 use semel_embedded::Durability;
-use semel_testkit::rounds::Tally;
 use semel_testkit::{rounds, writer};
 
 /// Crashes an embedded store on purpose, and checks that nothing acknowledged is lost.
@@ -100,10 +99,13 @@ fn run(command: Command) -> anyhow::Result<()> {
                 progress,
             ))?;
             println!(
-                "{} kills, {} records acknowledged, 0 lost ({})",
+                "{} kills, {} records acknowledged, 0 lost ({tally}; {} kills while a table was \
+                 written, {} left one unfinished, {} when a log was new)",
                 tally.crashes,
                 tally.acknowledged,
-                engine_work(&tally)
+                tally.at_tables,
+                tally.unfinished,
+                tally.at_rotations
             );
             Ok(())
         }
@@ -124,19 +126,12 @@ fn run(command: Command) -> anyhow::Result<()> {
                 tally.acknowledged
             );
             println!(
-                "{} images, {} records acknowledged, 0 lost ({})",
-                tally.crashes,
-                tally.acknowledged,
-                engine_work(&tally)
+                "{} images, {} records acknowledged, 0 lost ({tally})",
+                tally.crashes, tally.acknowledged
             );
             Ok(())
         }
     }
-}
-
-fn engine_work(tally: &Tally) -> String {
-    let Tally { tables, merged, rotations, .. } = tally;
-    format!("{tables} tables written, {merged} merged, {rotations} logs rotated")
 }
 
 fn say_progress(what: &str, done: u32, all: u32) {
