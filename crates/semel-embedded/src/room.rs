@@ -148,7 +148,7 @@ fn report(times: &Times, directory: &Directory) {
         Finding::Unknown => tracing::warn!(
             %path,
             "there is no mark of the clock, and the log was last written to later than now, or at a \
-             time that cannot be told; records count from now on, and nothing is swept for an hour; \
+             time that cannot be read; records count from now on, and nothing is swept for an hour; \
              if the machine's clock is wrong, set it and restart"
         ),
         Finding::Ahead(by) => tracing::warn!(
