@@ -42,6 +42,8 @@ pub enum Mistake {
     GrantedAfterRelease,
     /// A node that looks for a lease which it was granted unheard does not see it.
     DoubtForgotten,
+    /// A node that looks whether a later lease is one of its own, as of a claim that came late, takes it for another's.
+    SuccessorUnseen,
     /// A node does not see that the store's clock was set back, and trusts copies that had expired.
     ClockBackUnseen,
 }
@@ -50,7 +52,7 @@ pub enum Mistake {
 
 impl Mistake {
     /// All of them.
-    pub const ALL: [Self; 19] = [
+    pub const ALL: [Self; 20] = [
         Self::FenceIgnored,
         Self::FenceStandsStill,
         Self::SettledLostAtRestart,
@@ -69,6 +71,7 @@ impl Mistake {
         Self::RegistryDivided,
         Self::GrantedAfterRelease,
         Self::DoubtForgotten,
+        Self::SuccessorUnseen,
         Self::ClockBackUnseen,
     ];
 
@@ -89,7 +92,7 @@ impl Mistake {
             Self::WorkEndsWithClient => Rule::Invariant(Invariant::Detached),
             Self::ScopesMixed => Rule::Invariant(Invariant::Scoped),
             Self::TasksLeftBehind => Rule::Invariant(Invariant::Bounded),
-            Self::RegistryDivided => Rule::SelfTakeover,
+            Self::RegistryDivided | Self::SuccessorUnseen => Rule::SelfTakeover,
             Self::GrantedAfterRelease | Self::DoubtForgotten => Rule::NoOrphans,
         }
     }

@@ -4,12 +4,12 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
-use semel_core::{Attempt, Claim, Lease, Policy, Record, RecordId, Release, Settlement};
+use semel_core::{Attempt, Claim, Lease, Owner, Policy, Record, RecordId, Release, Settlement};
 use semel_store::{
     Clock as _, Health, Released, Renewed, Settled, Store, StoreError, StoreFuture, Swept, Watch,
 };
 use tokio::sync::oneshot;
-use tokio::time::sleep;
+use tokio::time::{sleep, timeout};
 
 use crate::disk::{ClaimSent, LeaseSent};
 use crate::plan::LATE_MAX;
@@ -136,6 +136,11 @@ async fn travel<T>(
     if fate.fault == Some(Fault::RequestLost) || !line.lets_requests_pass() {
         return cut_off();
     }
+    if fate.fault == Some(Fault::Late) && server.is_away() {
+        // It is sent again until it arrives, which is as soon as the server is back.
+        let left = LATE_MAX.saturating_sub(fate.there);
+        let _ = timeout(left, server.back()).await;
+    }
     if server.is_away() {
         return (!server.hangs()).then(|| Err(StoreError::unavailable("the server is away")));
     }
@@ -144,6 +149,12 @@ async fn travel<T>(
     sleep(fate.back).await;
     let is_lost = fate.fault == Some(Fault::AnswerLost) || !line.lets_answers_pass();
     if is_lost || server.start() != start { cut_off() } else { Some(answer) }
+}
+
+/// By mistake, as if another process had its lease.
+fn of_another(mut record: Record) -> Record {
+    record.owner = Owner::from_u128(record.owner.as_u128() ^ 1);
+    record
 }
 
 fn broken(what: &str) -> StoreError {
@@ -235,8 +246,13 @@ impl Store for RemoteStore {
 
     fn inspect(&self, id: RecordId) -> StoreFuture<'_, Option<Record>> {
         let is_blind = self.world.has(Mistake::DoubtForgotten);
+        let is_for_foreign = self.world.has(Mistake::SuccessorUnseen);
+        let (world, node) = (self.world.clone(), self.node);
         self.call("inspect", move |server| {
-            server.inspect(id).map(|record| record.filter(|_| !is_blind))
+            let record = server.inspect(id)?.filter(|_| !is_blind);
+            let is_mistaken =
+                is_for_foreign && world.ask(|oracle, _| oracle.is_waited_for(id, node));
+            Ok(record.map(|record| if is_mistaken { of_another(record) } else { record }))
         })
     }
 

@@ -217,8 +217,24 @@ fn draw_troubles(
             random.between(lease / 10, longest)
         };
         troubles.push(Trouble { at, lasts: lasts.min(horizon.saturating_sub(at)), kind });
+        if matches!(kind, TroubleKind::Outage { .. }) && random.chance(300) {
+            troubles.push(draw_relapse(random, at + lasts, lease, horizon));
+        }
     }
     troubles
+}
+
+/// The store is back, and goes away again before all that waited for it is settled.
+fn draw_relapse(
+    random: &mut Random,
+    back: Duration,
+    lease: Duration,
+    horizon: Duration,
+) -> Trouble {
+    let at = (back + random.between(Duration::ZERO, lease / 4)).min(horizon);
+    let lasts = random.between(lease / 10, lease.max(Duration::from_secs(5)));
+    let kind = TroubleKind::Outage { hangs: random.chance(500) };
+    Trouble { at, lasts: lasts.min(horizon.saturating_sub(at)), kind }
 }
 
 fn draw_trouble(random: &mut Random, nodes: usize, lease: Duration) -> TroubleKind {

@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use semel_core::{Claim, Record, RecordId, Release, Settlement};
 use semel_store::{Released, Renewed, Settled, StoreError, Told};
-use tokio::sync::watch;
+use tokio::sync::{Notify, watch};
 
 use crate::disk::{ClaimSent, Disk, LeaseSent};
 use crate::trace::Who;
@@ -17,6 +17,8 @@ pub(crate) struct Server {
     world: World,
     disk: Disk,
     state: Mutex<State>,
+    /// Told when the server is back.
+    back: Notify,
     /// Per node: who is told of changes.
     news: Mutex<Vec<BTreeMap<RecordId, watch::Sender<Told>>>>,
 }
@@ -40,6 +42,7 @@ impl Server {
             disk: Disk::new(world.clone()),
             world,
             state: Mutex::default(),
+            back: Notify::new(),
             news: Mutex::new(vec![BTreeMap::new(); told]),
         }
     }
@@ -52,6 +55,18 @@ impl Server {
 
     pub(crate) fn come_back(&self) {
         self.state().away -= 1;
+        self.back.notify_waiters();
+    }
+
+    /// Waits until it is there.
+    pub(crate) async fn back(&self) {
+        loop {
+            let back = self.back.notified();
+            if !self.is_away() {
+                return;
+            }
+            back.await;
+        }
     }
 
     /// Cuts all connections. What is written stays.

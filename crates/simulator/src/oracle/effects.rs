@@ -1,7 +1,7 @@
 //! What was executed.
 
 use semel_core::invariants::Invariant;
-use semel_core::{Fence, OnAbandoned, OnStoreDown, OnUnknown, Outcome, Refusal};
+use semel_core::{Fence, OnAbandoned, OnStoreDown, OnUnknown, Outcome, RecordId, Refusal};
 
 use super::{AttemptLog, Ended, ExecutionLog, Moment, Oracle, Verdict, require};
 use crate::Rule;
@@ -94,6 +94,17 @@ impl Oracle {
     /// left to it.
     pub(super) fn is_concluded(&self, log: &AttemptLog, execution: &ExecutionLog) -> bool {
         execution.is_answered || execution.is_superseded && self.is_lost_to_another(log, execution)
+    }
+
+    /// Has an execution of this node ended, and its outcome been refused because of a lease of its own process?
+    pub(crate) fn is_waited_for(&self, id: RecordId, node: usize) -> bool {
+        let key = self.key_of(id);
+        let process = self.processes[node];
+        self.attempts.iter().any(|log| {
+            let is_here = Some(log.key) == key && (log.node, log.process) == (node, process);
+            let execution = log.execution.as_ref().filter(|it| is_here && it.is_superseded);
+            execution.is_some_and(|it| it.lease.is_some() && !self.is_concluded(log, it))
+        })
     }
 
     /// Was a later lease granted to another process, or in another life?
@@ -199,7 +210,10 @@ impl Oracle {
         let is_superseded = matches!(refusal, Some(Refusal::Superseded));
         if let Some(execution) = &mut self.attempts[number].execution {
             execution.answered(is_superseded);
-            return;
+            // What was executed without protection leaves a lease that it is granted late to whoever has one by then.
+            if execution.lease.is_some() {
+                return;
+            }
         }
         for beside in 0..self.attempts.len() {
             let is_beside = self.attempts[beside].is_beside(&self.attempts[number]);

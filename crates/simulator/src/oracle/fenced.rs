@@ -148,9 +148,14 @@ impl Oracle {
         let on_unknown = self.keys[key].policy.on_unknown();
         let may_be = |execution: &ExecutionLog| execution.is_released_by(how, on_unknown);
         let own = self.own_execution_of(sent);
-        // Nothing was executed, as the lease was granted unheard; or another of the process was given it.
+        // Nothing was executed, as the lease was granted unheard; or another of the process was given it, as it may be
+        // if its owner had executed without protection.
         let is_unheard = || how == Release::Retry || self.executions_of(sent).any(may_be);
-        let is_right = own.map_or_else(is_unheard, may_be);
+        let is_right = match own {
+            None => is_unheard(),
+            Some(own) if own.lease.is_none() => may_be(own) || self.executions_of(sent).any(may_be),
+            Some(own) => may_be(own),
+        };
         require(Rule::NotAgain, Some(key), moment, is_right, || {
             format!("{how:?} of what ended as {:?}", own.map(|execution| &execution.ended))
         })

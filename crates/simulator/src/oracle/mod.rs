@@ -255,3 +255,6 @@ fn word(settlement: Option<&Settlement>) -> String {
         Some(Settlement::Failed(reply)) => format!("failed {:?}", text(reply.bytes())),
     }
 }
+
+#[cfg(test)]
+mod tests;
