@@ -12,11 +12,15 @@ mod sum;
 use std::collections::BTreeMap;
 use std::fmt;
 
-use crate::checker::{Report, counts};
+use crate::checker::{Report, Rule, counts};
 use crate::run::Done;
 
 use basis::Basis;
 pub use file::{Ledger, Terms};
+
+/// Rules that are about a store that comes back. What was tried on one store says nothing about the others.
+const BY_STORE: [Rule; 4] =
+    [Rule::SettlingGivenUp, Rule::SelfTakeover, Rule::FullStore, Rule::HeldUnexecuted];
 
 /// Added to the name of a kind of fault that could not be run.
 const NOT_RUN: &str = " NOT RUN";
@@ -134,6 +138,7 @@ impl fmt::Display for Totals {
         writeln!(f, "takeovers: {}", counts(&self.takeovers))?;
         writeln!(f, "stale writes refused: {}", self.refused)?;
         writeln!(f, "tried without an excuse: {}", counts(&self.trials))?;
+        writeln!(f, "tried by store:\n{}", claims::tried_by_store(self, &BY_STORE))?;
         writeln!(f, "lost by failovers, as a weak store may: {}", counts(&self.losses))?;
         if self.failed > 0 {
             writeln!(f, "runs that did not come to their end: {}", self.failed)?;

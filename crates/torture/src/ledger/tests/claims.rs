@@ -93,6 +93,30 @@ fn rules_are_counted_by_store_in_all_runs() {
 }
 
 #[test]
+fn what_a_deep_run_prints_has_the_rules_about_stores_by_store() {
+    let mut totals = Totals::default();
+    for (seed, store, tried) in
+        [(7, StoreKind::Redis, 5), (8, StoreKind::Postgres, 1_200), (9, StoreKind::Redis, 2)]
+    {
+        let mut done = run_on(store, seed, &[]);
+        done.report.trials.insert(Rule::SettlingGivenUp, tried);
+        done.report.trials.insert(Rule::SelfTakeover, 1);
+        totals.add(&done);
+    }
+    let text = totals.to_string();
+    let lines = [
+        "tried by store:",
+        "| rule | embedded | redis | redis-cluster | postgres | tiered |",
+        "| I6 settling-given-up | 0 | 7 | 0 | 1,200 | 0 |",
+        "| self-takeover | 0 | 2 | 0 | 1 | 0 |",
+        "| full-store-keeps-outcomes | 0 | 0 | 0 | 0 | 0 |",
+        "| held-unexecuted | 0 | 0 | 0 | 0 | 0 |",
+    ];
+    assert_has(&text, &lines);
+    assert!(!text.contains("| liveness |"), "only these\n{text}");
+}
+
+#[test]
 fn nothing_is_claimed_where_something_was_wrong() {
     let mut failed = run_on(StoreKind::Redis, 8, &[]);
     failed.failure = Some("a gateway ended by itself".to_owned());
