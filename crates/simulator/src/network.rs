@@ -249,7 +249,11 @@ impl Store for RemoteStore {
         let is_for_foreign = self.world.has(Mistake::SuccessorUnseen);
         let (world, node) = (self.world.clone(), self.node);
         self.call("inspect", move |server| {
-            let record = server.inspect(id)?.filter(|_| !is_blind);
+            let is_seen = |record: &Record| {
+                let is_unheard = |owner| world.ask(|oracle, _| oracle.is_unheard(id, owner, node));
+                !is_blind || !is_unheard(record.owner)
+            };
+            let record = server.inspect(id)?.filter(is_seen);
             let is_mistaken =
                 is_for_foreign && world.ask(|oracle, _| oracle.is_waited_for(id, node));
             Ok(record.map(|record| if is_mistaken { of_another(record) } else { record }))

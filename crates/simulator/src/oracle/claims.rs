@@ -131,7 +131,11 @@ impl Oracle {
         let log = &mut self.attempts[attempt];
         let is_new = !log.grants.iter().any(|(_, granted)| *granted == fence) || view == View::None;
         self.ghosts += u64::from(is_new && log.is_answered);
-        log.grants.push((self.keys[key].lives.len() - 1, fence));
+        let grant = (self.keys[key].lives.len() - 1, fence);
+        log.grants.push(grant);
+        if is_new && self.is_doubled {
+            log.doubled.push(grant);
+        }
         if let Some(life) = self.keys[key].lives.last_mut() {
             (life.fence, life.owner) = (fence, owner);
             if is_new {

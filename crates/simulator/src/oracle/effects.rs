@@ -1,7 +1,7 @@
 //! What was executed.
 
 use semel_core::invariants::Invariant;
-use semel_core::{Fence, OnAbandoned, OnStoreDown, OnUnknown, Outcome, RecordId, Refusal};
+use semel_core::{Fence, OnAbandoned, OnStoreDown, OnUnknown, Outcome, Owner, RecordId, Refusal};
 
 use super::{AttemptLog, Ended, ExecutionLog, Moment, Oracle, Verdict, require};
 use crate::Rule;
@@ -107,7 +107,15 @@ impl Oracle {
         })
     }
 
-    /// Was a later lease granted to another process, or in another life?
+    /// Was this lease granted to an attempt of this node that has executed nothing, and is no other execution of the
+    /// process to go on under it?
+    pub(crate) fn is_unheard(&self, id: RecordId, owner: Owner, node: usize) -> bool {
+        let holder = self.by_owner.get(&owner.as_u128()).map(|number| &self.attempts[*number]);
+        let is_here = holder.is_some_and(|log| log.node == node && log.execution.is_none());
+        is_here && !self.is_waited_for(id, node)
+    }
+
+    /// Was a later lease granted to another process, in another life, or to the second copy of a claim?
     fn is_lost_to_another(&self, log: &AttemptLog, execution: &ExecutionLog) -> bool {
         let is_later = |grant: &(usize, u64)| execution.lease.is_none_or(|lease| *grant > lease);
         let is_in_next_life = || {
@@ -116,7 +124,10 @@ impl Oracle {
         };
         let mut others = self.attempts.iter().filter(|other| other.key == log.key);
         is_in_next_life()
-            || others.any(|other| !other.is_beside(log) && other.grants.iter().any(is_later))
+            || others.any(|other| {
+                let grants = if other.is_beside(log) { &other.doubled } else { &other.grants };
+                grants.iter().any(is_later)
+            })
     }
 
     /// Whatever was executed before in this life surely had no effect, or the policy is to take that

@@ -67,6 +67,8 @@ struct AttemptLog {
     began: Moment,
     /// The lives and fences of the leases that it was granted.
     grants: Vec<(usize, u64)>,
+    /// Those of them that the second copy of a claim was granted, for which no attempt looks.
+    doubled: Vec<(usize, u64)>,
     execution: Option<ExecutionLog>,
     is_answered: bool,
     /// Did its node end before it did?
@@ -131,6 +133,7 @@ impl Oracle {
             process: self.processes[node],
             began: moment,
             grants: Vec::new(),
+            doubled: Vec::new(),
             execution: None,
             is_answered: false,
             is_cut: false,
