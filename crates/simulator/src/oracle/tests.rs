@@ -35,7 +35,7 @@ impl Story {
         story.attempt(0);
         story.granted(0, 1);
         story.begins(0, 1).expect("the first");
-        story.oracle.troubled(None, Duration::from_secs(60));
+        story.oracle.troubled(None, Duration::from_mins(1));
         let (moment, ended) = (story.moment(), Ended::With(Outcome::Completed(reply())));
         story.oracle.ends(moment, 0, ended);
         story.seconds = 10;
