@@ -108,15 +108,17 @@ impl RemoteStore {
         let (server, line) = (self.server.clone(), self.line.clone());
         tokio::spawn(async move {
             let answered = travel(fate, &server, &line, &apply).await;
-            if let Some(answered) = answered {
-                let _ = sender.send(answered);
-            } else {
-                drop(sender);
-            }
+            // Its caller knows what became of the first copy, and looks for no other.
+            let is_definite = match &answered {
+                Some(Err(error)) => !error.maybe_applied(),
+                Some(Ok(_)) => true,
+                None => false,
+            };
+            let is_heard = answered.is_some_and(|answered| sender.send(answered).is_ok());
             if let Some(again) = fate.again {
                 sleep(again).await;
                 if line.lets_requests_pass() && !server.is_away() {
-                    let _ = server.once_more(|| apply(&server));
+                    let _ = server.once_more(is_heard && is_definite, || apply(&server));
                 }
             }
         });

@@ -84,15 +84,15 @@ impl Server {
         self.state().hangs
     }
 
-    /// Does something as the second copy of a verb.
-    pub(crate) fn once_more<T>(&self, work: impl FnOnce() -> T) -> T {
+    /// Does something as the second copy of a verb, whose first one may have been answered.
+    pub(crate) fn once_more<T>(&self, is_answered: bool, work: impl FnOnce() -> T) -> T {
         let tell = |is_doubled| {
             self.world.tell(|oracle, _| {
                 oracle.doubled(is_doubled);
                 Ok(())
             })
         };
-        tell(true);
+        tell(is_answered);
         let done = work();
         tell(false);
         done

@@ -45,7 +45,7 @@ pub(crate) struct Oracle {
     processes: Vec<usize>,
     /// Did the store's clock go back?
     went_back: bool,
-    /// Is what is told now the second copy of a verb?
+    /// Is what is told now the second copy of a verb whose first one was answered?
     is_doubled: bool,
     ghosts: u64,
 }
@@ -67,7 +67,7 @@ struct AttemptLog {
     began: Moment,
     /// The lives and fences of the leases that it was granted.
     grants: Vec<(usize, u64)>,
-    /// Those of them that the second copy of a claim was granted, for which no attempt looks.
+    /// Those of them that the second copy of an answered claim was granted, for which no attempt looks.
     doubled: Vec<(usize, u64)>,
     execution: Option<ExecutionLog>,
     is_answered: bool,
@@ -154,7 +154,7 @@ impl Oracle {
         self.went_back = true;
     }
 
-    /// What is told from now on is the second copy of a verb, or no longer is.
+    /// What is told from now on is the second copy of a verb whose first one was answered, or no longer is.
     pub(crate) fn doubled(&mut self, is_doubled: bool) {
         self.is_doubled = is_doubled;
     }
