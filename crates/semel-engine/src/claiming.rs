@@ -280,13 +280,14 @@ impl Claimant {
     /// looks for those of other attempts of this process too.
     ///
     /// It is looked for until a claim can no longer arrive and the store has said so since, but not for longer
-    /// than a settlement would be tried: past the retention there is nothing to find.
+    /// than a settlement would be tried: past the retention there is nothing to find, unless a claim arrives later.
     pub(crate) async fn find_lease(&mut self, looks: &mut Looks) -> Option<Lease> {
         // So that a holder of this process that is superseded by that lease knows whose it is.
         if self.presence.is_none() && self.is_in_doubt() {
             self.presence = Some(self.shared.registry.enter_anyway(&self.attempt));
         }
-        while self.may_find() && looks.began.elapsed() < self.policy.ttl() {
+        let longest = self.policy.ttl().max(LATE_MAX * 2);
+        while self.may_find() && looks.began.elapsed() < longest {
             self.shared.rest(self.id(), looks.backoff.pause(&*self.shared.host)).await;
             let asked = Instant::now();
             match self.inspect().await.map(|record| record.and_then(|it| self.lease_in(&it))) {
