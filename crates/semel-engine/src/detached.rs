@@ -116,9 +116,10 @@ impl Errand {
         work: Work,
     ) -> Result<Answer, EngineError> {
         let id = self.claimant.id();
-        // A damaged store is not one that is away: the record that cannot be read may be settled.
+        // A damaged store is not one that is away: the record that cannot be read may be settled. Nor is one that
+        // declines: the record may be locked by whoever executes.
         let open = self.claimant.policy().on_store_down() == OnStoreDown::Open;
-        if !open || !error.is_passing() {
+        if !open || !error.is_outage() {
             return Err(error.into());
         }
         // Duplicates within this process are known without a store.

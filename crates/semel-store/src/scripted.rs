@@ -69,6 +69,8 @@ pub enum Verb {
 pub enum Fault {
     /// Fails without an effect, and says so.
     Unavailable,
+    /// Answers that it cannot do this now, without an effect.
+    Declined,
     /// Does not say that it had no effect.
     TimedOut,
     /// Does not say that it had its effect.
@@ -205,6 +207,9 @@ impl ScriptedStore {
             match fault {
                 None => {}
                 Some(Fault::Unavailable) => return Err(StoreError::unavailable("scripted")),
+                Some(Fault::Declined) => {
+                    return Err(StoreError::Declined { what: "scripted".to_owned(), source: None });
+                }
                 Some(Fault::TimedOut) => return Err(timed_out()),
                 Some(Fault::TimedOutApplied) => return call.await.and_then(|_| Err(timed_out())),
                 Some(Fault::Corrupt) => {

@@ -175,6 +175,17 @@ async fn a_damaged_store_is_never_bypassed() {
     assert!(matches!(refused, Err(EngineError::Store(_))));
 }
 
+/// A store that declines is there, and knows something that stands in the way: a record that another transaction
+/// has locked is being executed, and a full server may replay what is settled.
+#[tokio::test(start_paused = true)]
+async fn a_store_that_declines_is_never_bypassed() {
+    let (engine, store) = engine();
+    store.fail([Verb::Claim], Fault::Declined);
+    let refused = once(&engine, &open(), never).await;
+    let declined = matches!(refused, Err(EngineError::Store(StoreError::Declined { .. })));
+    assert!(declined, "{refused:?}");
+}
+
 /// Trap 6: the work was executed, so its lease must not be released as if it had not been.
 #[tokio::test(start_paused = true)]
 async fn a_bypassed_execution_under_an_unheard_lease_is_recorded() {
