@@ -26,7 +26,8 @@ use gate::Kind;
 ///
 /// When the store is back, **holders go first**: while renewals, settlements and releases have failed and are tried
 /// again, no claim is the verb that is let through, and once the breaker has closed, claims wait until each holder
-/// has been answered, for at most a second. A lease that ran out in the outage is its holder's only until the record is
+/// has been answered, for at most a second, which counts for their deadline. If holders were let through in vain four
+/// times in a row, one claim is: a record whose every write fails must not keep all others waiting. A lease that ran out in the outage is its holder's only until the record is
 /// claimed.
 ///
 /// A store may be made of [parts](Store::part) that fail each by itself, as the servers of a cluster do: each
@@ -49,7 +50,8 @@ pub struct Guard {
     pub failures_to_open: u32,
     /// How long the breaker stays open before one verb is let through.
     pub open_for: Duration,
-    /// How many verbs may be under way at once (I10).
+    /// How many verbs may be under way at once (I10). Beyond that, renewals, settlements and releases have an eighth
+    /// more. As many claims may wait for them after an outage.
     pub calls_max: usize,
 }
 

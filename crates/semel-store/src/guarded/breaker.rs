@@ -47,8 +47,10 @@ pub(super) enum Caller {
     User,
     /// The holder of a lease, which tries again and again in the background.
     Holder,
-    /// Somebody who wants to know whether the store is there: the best probe there is.
+    /// Wants to know whether the store is there: the best probe there is.
     Watcher,
+    /// A user who is let through at once, since the probes before say little about others.
+    Relief,
 }
 
 /// Says which call it was when the call's end is reported.
@@ -188,6 +190,7 @@ impl Breaker {
     fn pause(&self, caller: Caller, lasts: Duration) -> Duration {
         match caller {
             Caller::User => lasts,
+            Caller::Relief => Duration::ZERO,
             Caller::Holder | Caller::Watcher => lasts.min(*self.open_for.start()),
         }
     }

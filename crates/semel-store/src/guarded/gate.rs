@@ -1,6 +1,7 @@
 //! What lets calls to a store through, or not.
 
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
 
 use semel_core::RecordId;
 use tokio::sync::{Notify, Semaphore, SemaphorePermit};
@@ -8,7 +9,7 @@ use tokio::time::{Instant, timeout, timeout_at};
 
 use super::Guard;
 use super::breaker::{Breaker, BreakerState, Caller, Cause, Ticket};
-use super::holders::Holders;
+use super::holders::{FIRST_FOR, Holders};
 use crate::{StoreError, StoreFuture};
 
 /// A deadline, a breaker for each part, and a limit on calls.
@@ -17,6 +18,10 @@ pub(crate) struct Gate {
     guard: Guard,
     parts: Box<[Mutex<Part>]>,
     calls: Semaphore,
+    /// For holders that find no place among all calls.
+    reserve: Semaphore,
+    /// Claims that let holders go first: they are not under way yet, and must not pile up either (I10).
+    standing: Semaphore,
     /// Every holder of some part has been answered after an outage.
     holders_done: Notify,
 }
@@ -32,6 +37,8 @@ struct Part {
 pub(super) enum Kind {
     /// Asks for a lease. In an outage, and for a moment after it, holders go first.
     Claim,
+    /// The same after it has stood back for as long as it has to.
+    LateClaim,
     /// Renews, settles or releases a lease of this record.
     Holder(RecordId),
     /// Anything else.
@@ -51,6 +58,8 @@ struct Call<'a> {
     part: &'a Mutex<Part>,
     kind: Kind,
     ticket: Option<Ticket>,
+    /// How long it stood back before, which counts for its deadline.
+    stood: Duration,
     _permit: SemaphorePermit<'a>,
 }
 
@@ -59,6 +68,8 @@ struct Call<'a> {
 const BREAKERS: usize = 128;
 /// Users are probes so many times more rarely at last than at first, in an outage that lasts.
 const OPEN_TIMES: u32 = 16;
+/// One more place for so many is kept for holders.
+const RESERVE_PART: usize = 8;
 
 // === impl Gate ===
 
@@ -69,10 +80,13 @@ impl Gate {
             let breaker = Breaker::new(guard.failures_to_open, open_for.clone());
             Mutex::new(Part { breaker, holders: Holders::new() })
         };
+        let calls_max = guard.calls_max.min(Semaphore::MAX_PERMITS);
         Self {
             guard,
             parts: (0..BREAKERS).map(part).collect(),
-            calls: Semaphore::new(guard.calls_max.min(Semaphore::MAX_PERMITS)),
+            calls: Semaphore::new(calls_max),
+            reserve: Semaphore::new(calls_max.div_ceil(RESERVE_PART)),
+            standing: Semaphore::new(calls_max),
             holders_done: Notify::new(),
         }
     }
@@ -110,21 +124,30 @@ impl Gate {
             Ok(call) => call,
             Err(Refused::Because(error)) => return Err(error),
             // Boxed, being rare: every call would have room for it.
-            Err(Refused::HoldersFirst(until)) => Box::pin(self.stand_back(part, until)).await?,
+            Err(Refused::HoldersFirst(_)) => Box::pin(self.stand_back(part)).await?,
         };
         call.make(verb, ask()).await
     }
 
     /// Lets the holders of a part go first, and then begins the claim in any case.
-    async fn stand_back(&self, part: usize, until: Instant) -> Result<Call<'_>, StoreError> {
+    ///
+    /// If the breaker opens and closes meanwhile, holders come first for longer. The claim does not stand back for
+    /// longer than once: whoever made it has a limit too.
+    async fn stand_back(&self, part: usize) -> Result<Call<'_>, StoreError> {
+        let _place = self.standing.try_acquire().map_err(|_| self.too_many_claims())?;
+        let began = Instant::now();
         loop {
             let done = self.holders_done.notified();
-            match self.begin(Kind::Claim, part) {
-                Ok(call) => return Ok(call),
+            let is_late = began.elapsed() >= FIRST_FOR;
+            match self.begin(if is_late { Kind::LateClaim } else { Kind::Claim }, part) {
+                Ok(mut call) => {
+                    call.stood = began.elapsed();
+                    return Ok(call);
+                }
                 Err(Refused::Because(error)) => return Err(error),
-                // Either way it is looked again; past `until` no claim stands back.
-                Err(Refused::HoldersFirst(_)) => {
-                    let _ = timeout_at(until, done).await;
+                // Either way it is looked again.
+                Err(Refused::HoldersFirst(until)) => {
+                    let _ = timeout_at(until.min(began + FIRST_FOR), done).await;
                 }
             }
         }
@@ -137,11 +160,12 @@ impl Gate {
         ask: impl FnOnce() -> StoreFuture<'a, T>,
     ) -> Result<T, StoreError> {
         // A watcher that is not let through has seen nothing.
-        let permit = self.permit()?;
+        let permit = self.permit(Kind::Other)?;
         let part = self.part(part);
         let admitted = lock(part).breaker.admit(Caller::Watcher, Instant::now());
         let ticket = Some(admitted.map_err(|cause| refused(&cause))?);
-        let call = Call { gate: self, part, kind: Kind::Other, ticket, _permit: permit };
+        let stood = Duration::ZERO;
+        let call = Call { gate: self, part, kind: Kind::Other, ticket, stood, _permit: permit };
         let health = call.make("health", ask()).await;
         let now = Instant::now();
         self.parts.iter().for_each(|part| lock(part).breaker.watched(health.is_ok(), now));
@@ -149,14 +173,20 @@ impl Gate {
     }
 
     fn begin(&self, kind: Kind, part: usize) -> Result<Call<'_>, Refused> {
-        let permit = self.permit().map_err(Refused::Because)?;
+        let permit = self.permit(kind).map_err(Refused::Because)?;
         let part = self.part(part);
-        let ticket = lock(part).admit(kind, Instant::now())?;
-        Ok(Call { gate: self, part, kind, ticket: Some(ticket), _permit: permit })
+        let ticket = Some(lock(part).admit(kind, Instant::now())?);
+        Ok(Call { gate: self, part, kind, ticket, stood: Duration::ZERO, _permit: permit })
     }
 
-    fn permit(&self) -> Result<SemaphorePermit<'_>, StoreError> {
-        self.calls.try_acquire().map_err(|_| self.too_many_calls())
+    /// A place among the calls under way. Holders have a few more: what they wait for is done already, and claims that
+    /// are slow must not keep it from being recorded.
+    fn permit(&self, kind: Kind) -> Result<SemaphorePermit<'_>, StoreError> {
+        let permit = match (self.calls.try_acquire(), kind) {
+            (Err(_), Kind::Holder(_)) => self.reserve.try_acquire(),
+            (permit, _) => permit,
+        };
+        permit.map_err(|_| self.too_many_calls())
     }
 
     fn part(&self, part: usize) -> &Mutex<Part> {
@@ -170,6 +200,14 @@ impl Gate {
         let max = self.guard.calls_max;
         StoreError::unavailable(format!(
             "{max} calls are under way already, and this is the limit; nothing was asked of it"
+        ))
+    }
+
+    fn too_many_claims(&self) -> StoreError {
+        let max = self.guard.calls_max;
+        StoreError::unavailable(format!(
+            "it is back after an outage, and {max} claims wait already for those that hold leases, which is the \
+             limit; nothing was asked of it"
         ))
     }
 }
@@ -191,17 +229,11 @@ impl Part {
     fn admit(&mut self, kind: Kind, now: Instant) -> Result<Ticket, Refused> {
         let because = |cause: Cause| Refused::Because(refused(&cause));
         match kind {
-            Kind::Claim => {
-                if let Some(until) = self.holders.first_until(now) {
-                    return Err(Refused::HoldersFirst(until));
-                }
-                // Holders find out themselves whether the store is back: a claim that did would be decided
-                // before them.
-                match self.breaker.cause() {
-                    Some(cause) if self.holders.are_there(now) => Err(because(cause)),
-                    _ => self.breaker.admit(Caller::User, now).map_err(because),
-                }
-            }
+            Kind::Claim => match self.holders.first_until(now) {
+                Some(until) => Err(Refused::HoldersFirst(until)),
+                None => self.admit_claim(now),
+            },
+            Kind::LateClaim => self.admit_claim(now),
             Kind::Holder(id) => self.breaker.admit(Caller::Holder, now).map_err(|cause| {
                 self.holders.failed(id, now);
                 because(cause)
@@ -210,13 +242,42 @@ impl Part {
         }
     }
 
+    /// Holders find out themselves whether the store is back: a claim that did would be decided before them. But if
+    /// they try in vain for a while, it may be their own records that are in trouble, and not the store: then one
+    /// claim is let through to see.
+    fn admit_claim(&mut self, now: Instant) -> Result<Ticket, Refused> {
+        let because = |cause: Cause| Refused::Because(refused(&cause));
+        let caller = match self.breaker.cause() {
+            Some(cause) if self.holders.are_there(now) => {
+                if !self.holders.try_in_vain() {
+                    return Err(because(cause));
+                }
+                Caller::Relief
+            }
+            _ => Caller::User,
+        };
+        let ticket = self.breaker.admit(caller, now).map_err(because)?;
+        self.holders.made_way();
+        Ok(ticket)
+    }
+
+    fn failed(&mut self, ticket: &Ticket, kind: Kind, now: Instant) {
+        if let Kind::Holder(id) = kind {
+            self.holders.failed(id, now);
+            if matches!(ticket, Ticket::Probe { .. }) {
+                self.holders.tried_in_vain();
+            }
+        }
+    }
+
     /// Returns whether the last holder that claims stand back for was answered.
     fn answered(&mut self, ticket: &Ticket, kind: Kind, now: Instant) -> bool {
         let was_closed = self.breaker.state() == BreakerState::Closed;
         self.breaker.answered(ticket);
+        self.holders.made_way();
         let is_last = match kind {
             Kind::Holder(id) => self.holders.answered(id),
-            Kind::Claim | Kind::Other => false,
+            Kind::Claim | Kind::LateClaim | Kind::Other => false,
         };
         if !was_closed && self.breaker.state() == BreakerState::Closed {
             self.holders.store_is_back(now);
@@ -229,7 +290,7 @@ impl Part {
 
 impl Call<'_> {
     async fn make<T>(mut self, verb: &str, asked: StoreFuture<'_, T>) -> Result<T, StoreError> {
-        let deadline = self.gate.guard.deadline;
+        let deadline = self.gate.guard.deadline.saturating_sub(self.stood);
         let result = match timeout(deadline, asked).await {
             Ok(result) => result,
             Err(_) => Err(StoreError::deadline(verb, deadline)),
@@ -248,9 +309,7 @@ impl Call<'_> {
                 let suspected = self.gate.state() != BreakerState::Closed;
                 let (now, cause) = (Instant::now(), || Arc::from(error.to_string()));
                 let mut part = lock(self.part);
-                if let Kind::Holder(id) = self.kind {
-                    part.holders.failed(id, now);
-                }
+                part.failed(&ticket, self.kind, now);
                 part.breaker.failed(&ticket, now, suspected, cause);
             }
             _ => {

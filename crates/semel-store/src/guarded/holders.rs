@@ -17,6 +17,8 @@ pub(super) struct Holders {
     latest: Option<Instant>,
     /// Until when claims stand back, after an outage.
     first_until: Option<Instant>,
+    /// How many probes of theirs have failed since anything else was let through.
+    in_vain: u32,
 }
 
 /// How many holders are remembered (I10); more than that are only not waited for.
@@ -25,13 +27,18 @@ const HOLDERS_MAX: usize = 100_000;
 /// long, the remembered ones have given up or are gone.
 const GONE_AFTER: Duration = Duration::from_secs(6);
 /// How long claims stand back at most, once the store is back: as long as holders pause between two tries.
-const FIRST_FOR: Duration = Duration::from_secs(1);
+pub(super) const FIRST_FOR: Duration = Duration::from_secs(1);
+/// After so many of their probes in a row a claim may be one. A record whose every write fails, and whose holder tries
+/// for hours, must not keep all others waiting. Holders try about once a second, so that is for seconds; and in an
+/// outage of the whole store few users have to be a probe, and holders are the first to find it back nearly always.
+const IN_VAIN_MAX: u32 = 4;
 
 // === impl Holders ===
 
 impl Holders {
     pub(super) fn new() -> Self {
-        Self { failed: RecordMap::with_hasher(IdHash::default()), latest: None, first_until: None }
+        let failed = RecordMap::with_hasher(IdHash::default());
+        Self { failed, latest: None, first_until: None, in_vain: 0 }
     }
 
     /// A holder could not reach the store.
@@ -58,6 +65,21 @@ impl Holders {
             self.latest = None;
         }
         !self.failed.is_empty()
+    }
+
+    /// A holder was the probe, and the store did not answer it.
+    pub(super) fn tried_in_vain(&mut self) {
+        self.in_vain = self.in_vain.saturating_add(1);
+    }
+
+    /// Whether they were the probe so often that a claim has to be.
+    pub(super) const fn try_in_vain(&self) -> bool {
+        self.in_vain >= IN_VAIN_MAX
+    }
+
+    /// A claim was let through, or anything was answered.
+    pub(super) fn made_way(&mut self) {
+        self.in_vain = 0;
     }
 
     /// The store is back.

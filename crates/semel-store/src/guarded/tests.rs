@@ -335,6 +335,126 @@ async fn claims_do_not_wait_for_long() {
     assert!(back.elapsed() <= Duration::from_secs(1) + MILLISECOND);
 }
 
+/// A store of which one record can never be written by its holder.
+#[derive(Debug)]
+struct Poisoned(Arc<Unruly>);
+
+impl Store for Poisoned {
+    fn claim<'a>(&'a self, attempt: &'a Attempt, policy: &'a Policy) -> StoreFuture<'a, Claim> {
+        self.0.claim(attempt, policy)
+    }
+
+    fn renew<'a>(&'a self, lease: &'a Lease, duration: Duration) -> StoreFuture<'a, Renewed> {
+        self.0.renew(lease, duration)
+    }
+
+    fn settle<'a>(&'a self, _: &'a Lease, _: Settlement) -> StoreFuture<'a, Settled> {
+        Box::pin(async { Err(StoreError::unavailable("a damaged page")) })
+    }
+
+    fn release<'a>(&'a self, lease: &'a Lease, how: Release) -> StoreFuture<'a, Released> {
+        self.0.release(lease, how)
+    }
+
+    fn inspect(&self, id: RecordId) -> StoreFuture<'_, Option<Record>> {
+        self.0.inspect(id)
+    }
+
+    fn sweep(&self, limit: usize) -> StoreFuture<'_, Swept> {
+        self.0.sweep(limit)
+    }
+
+    fn health(&self) -> StoreFuture<'_, Health> {
+        self.0.health()
+    }
+}
+
+/// The story: for as long as its holder tried, which is up to the ttl, all other claims were refused.
+#[tokio::test(start_paused = true)]
+async fn a_holder_that_always_fails_delays_claims_by_seconds() {
+    let guarded = Guarded::new(Poisoned(Unruly::on(&clock())), opens_after(1));
+    let policy = Policy::default();
+    let lease = lease(&guarded, &attempt("k", 1), &policy).await;
+    assert!(guarded.settle(&lease, completed("paid")).await.is_err());
+    let (began, mut refused) = (Instant::now(), 0);
+    while guarded.claim(&attempt("other", 2), &policy).await.is_err() {
+        refused += 1;
+        assert!(began.elapsed() < Duration::from_secs(10), "claims are refused for ever");
+        advance(Guard::default().open_for).await;
+        assert!(guarded.settle(&lease, completed("paid")).await.is_err());
+    }
+    assert!(refused > 2, "holders go first");
+    assert_eq!(guarded.state(), BreakerState::Closed);
+}
+
+/// The story: the breaker opened and closed again while claims stood back, and each of them spun until the first
+/// second was over.
+#[tokio::test(start_paused = true)]
+async fn claims_wait_once_also_if_the_store_goes_and_comes_back() {
+    let (inner, guarded, lease) = outage_with_a_holder().await;
+    let policy = Policy::default();
+    advance(Guard::default().open_for).await;
+    assert!(guarded.health().await.is_ok());
+    let other = attempt("other", 2);
+    let mut claim = guarded.claim(&other, &policy);
+    assert!(begin(&mut claim).is_pending());
+    let back = Instant::now();
+    // Away and back again, within the second.
+    inner.turns(Mood::Unavailable);
+    assert!(guarded.settle(&lease, completed("paid")).await.is_err());
+    inner.turns(Mood::Willing);
+    advance(Duration::from_millis(900)).await;
+    let part = Duration::from_millis(100);
+    advance(part).await;
+    assert!(guarded.health().await.is_ok());
+    let waited = tokio::time::timeout(Duration::from_secs(10), claim).await.expect("it spins");
+    assert!(matches!(waited, Ok(Claim::Execute(_))), "{waited:?}");
+    assert!(back.elapsed() <= Duration::from_secs(1) + MILLISECOND, "{:?}", back.elapsed());
+}
+
+/// Whoever made the claim waits for it for a little longer than its deadline, and for no second more.
+#[tokio::test(start_paused = true)]
+async fn what_a_claim_stood_back_counts_for_its_deadline() {
+    let (inner, guarded, _) = outage_with_a_holder().await;
+    advance(Guard::default().open_for).await;
+    assert!(guarded.health().await.is_ok());
+    inner.turns(Mood::Silent);
+    let (other, policy) = (attempt("other", 2), Policy::default());
+    assert_times_out(guarded.claim(&other, &policy)).await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn claims_that_wait_for_holders_are_bounded() {
+    let guard = Guard { calls_max: 2, ..opens_after(1) };
+    let (inner, guarded) = setup(guard);
+    let policy = Policy::default();
+    let lease = lease(&guarded, &attempt("k", 1), &policy).await;
+    inner.turns(Mood::Unavailable);
+    assert!(guarded.settle(&lease, completed("paid")).await.is_err());
+    inner.turns(Mood::Willing);
+    advance(guard.open_for).await;
+    assert!(guarded.health().await.is_ok());
+    let others = [attempt("a", 2), attempt("b", 3), attempt("c", 4)];
+    let mut claims: Vec<_> = others.iter().map(|other| guarded.claim(other, &policy)).collect();
+    assert!(begin(&mut claims[0]).is_pending() && begin(&mut claims[1]).is_pending());
+    let Poll::Ready(Err(error)) = begin(&mut claims[2]) else { panic!("it waits, too") };
+    assert!(error.to_string().contains("2 claims wait"), "{error}");
+}
+
+/// Slow claims take all places, and what is done can be recorded all the same.
+#[tokio::test(start_paused = true)]
+async fn holders_have_places_of_their_own() {
+    let (inner, guarded) = setup(Guard { calls_max: 2, ..opens_after(1) });
+    let policy = Policy::default();
+    let lease = lease(&guarded, &attempt("k", 1), &policy).await;
+    inner.turns(Mood::Slow(MILLISECOND));
+    let others = [attempt("a", 2), attempt("b", 3)];
+    let mut claims: Vec<_> = others.iter().map(|other| guarded.claim(other, &policy)).collect();
+    assert!(claims.iter_mut().all(|claim| begin(claim).is_pending()));
+    assert!(guarded.inspect(lease.id()).await.is_err());
+    assert_eq!(guarded.settle(&lease, completed("paid")).await.unwrap(), Settled::Recorded);
+}
+
 /// One failure is no outage.
 #[tokio::test(start_paused = true)]
 async fn claims_do_not_wait_for_a_holder_that_failed_once() {
