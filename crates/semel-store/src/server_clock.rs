@@ -47,10 +47,12 @@ pub struct ServerClock {
     since: Instant,
     /// What the server's clock showed at `since`, in milliseconds.
     then: AtomicU64,
+    /// How much of that is for running fast, in milliseconds.
+    hastened: AtomicU64,
     set_backs: AtomicU64,
 }
 
-/// A step back by more than this is more than a correction of what was heard late, or of running fast.
+/// A step back by more than this, and by what the clock ran fast, is more than a correction of what was heard late.
 const SET_BACK: Duration = Duration::from_secs(1);
 /// How often the server is asked for its time, and whether it is there at all.
 const LOOK_EVERY: Duration = Duration::from_secs(5);
@@ -77,14 +79,21 @@ impl ServerClock {
 
     /// A clock that has not heard the server.
     pub(crate) fn unset() -> Self {
-        Self { since: Instant::now(), then: AtomicU64::new(UNHEARD), set_backs: AtomicU64::new(0) }
+        Self {
+            since: Instant::now(),
+            then: AtomicU64::new(UNHEARD),
+            hastened: AtomicU64::new(0),
+            set_backs: AtomicU64::new(0),
+        }
     }
 
     /// The server, asked at `asked`, said that it is `now`.
     pub(crate) fn set(&self, now: Timestamp, asked: Instant) {
         let then = now.as_millis().saturating_sub(millis(asked.duration_since(self.since)));
+        let hastened = self.hastened.swap(0, Ordering::Relaxed);
         let before = self.then.load(Ordering::Relaxed);
-        if before != UNHEARD && then.saturating_add(millis(SET_BACK)) < before {
+        let allowed = millis(SET_BACK).saturating_add(hastened);
+        if before != UNHEARD && then.saturating_add(allowed) < before {
             // First: who sees the earlier time must know that it is one.
             self.set_backs.fetch_add(1, Ordering::Release);
         }
@@ -94,6 +103,7 @@ impl ServerClock {
     /// The server was not heard for so long.
     fn hasten(&self, unheard: Duration) {
         let ahead = millis(unheard / FAST).max(1);
+        self.hastened.update(Ordering::Relaxed, Ordering::Relaxed, |sum| sum.saturating_add(ahead));
         self.then.update(Ordering::Relaxed, Ordering::Relaxed, |then| then.saturating_add(ahead));
     }
 }
@@ -176,6 +186,20 @@ mod tests {
         clock.set(NOON, Instant::now());
         assert_eq!(clock.now(), NOON);
         assert_eq!(clock.set_backs(), 0, "a correction");
+    }
+
+    /// The story: after an outage of more than a quarter of an hour the cache forgot everything, though no clock had
+    /// been set.
+    #[tokio::test(start_paused = true)]
+    async fn it_is_not_set_back_by_having_run_fast() {
+        let clock = ServerClock::unset();
+        clock.set(NOON, Instant::now());
+        clock.hasten(Duration::from_hours(2));
+        clock.set(NOON, Instant::now());
+        assert_eq!((clock.now(), clock.set_backs()), (NOON, 0));
+        clock.set(NOON.plus(Duration::from_mins(2)), Instant::now());
+        clock.set(NOON, Instant::now());
+        assert_eq!(clock.set_backs(), 1, "what it ran fast before counts no more");
     }
 
     #[tokio::test(start_paused = true)]

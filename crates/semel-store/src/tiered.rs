@@ -1,7 +1,8 @@
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
-use semel_core::{Attempt, Claim, Lease, Policy, Record, RecordId, Release, Settlement};
+use semel_core::{Attempt, Claim, Lease, Policy, Record, RecordId, Release, Settlement, Timestamp};
 use tokio::sync::Semaphore;
 use tokio::time::Instant;
 
@@ -44,7 +45,9 @@ pub trait Near: Send + Sync + 'static {
 /// # Whose clock
 ///
 /// As for [`Cached`](crate::Cached): `clock` must show the truth's time, and a copy is not trusted within
-/// a margin before its record expires.
+/// a margin before its record expires. If that clock is set back, copies whose records had expired by then are not trusted
+/// again: the truth may have executed anew. That is so for what this node has seen of the clock; one that is started
+/// afterwards, or was not asked meanwhile, trusts them.
 ///
 /// # Staleness
 ///
@@ -54,6 +57,8 @@ pub struct Tiered<N, S> {
     near: Arc<N>,
     truth: S,
     clock: Arc<dyn Clock>,
+    /// The latest time that was seen, in milliseconds.
+    latest: AtomicU64,
     gate: Arc<Gate>,
     complaints: Arc<Complaints>,
     /// Copies under way: beyond so many, records go without (I10).
@@ -86,6 +91,8 @@ const COPYING_MAX: usize = 4_096;
 const COPY_BYTES_MAX: usize = 64 << 10;
 /// By how much a copy is given up before its record expires.
 const MARGIN: Duration = Duration::from_secs(1);
+/// What a clock shows that cannot say.
+const END_OF_TIME: Timestamp = Timestamp::from_millis(u64::MAX);
 /// How often it is said that the near one is away.
 const COMPLAIN_EVERY: Duration = Duration::from_mins(1);
 
@@ -98,6 +105,7 @@ impl<N: Near, S: Store> Tiered<N, S> {
             near: Arc::new(near),
             truth,
             clock,
+            latest: AtomicU64::new(0),
             gate: Arc::new(Gate::new(NEAR_GUARD)),
             complaints: Arc::default(),
             copying: Arc::new(Semaphore::new(COPYING_MAX)),
@@ -119,7 +127,15 @@ impl<N: Near, S: Store> Tiered<N, S> {
     }
 
     fn is_trusted(&self, copy: &SettledCopy) -> bool {
-        self.clock.now().plus(MARGIN) < copy.expires
+        let now = self.clock.now();
+        // One that has not heard the truth shows the end of time, which says nothing.
+        let latest = if now == END_OF_TIME {
+            now
+        } else {
+            let before = self.latest.fetch_max(now.as_millis(), Ordering::Relaxed);
+            now.max(Timestamp::from_millis(before))
+        };
+        latest.plus(MARGIN) < copy.expires
     }
 
     /// Does something with the near one that nobody waits for, unless too much is under way, or it is not

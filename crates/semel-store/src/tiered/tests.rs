@@ -231,3 +231,39 @@ async fn a_copy_is_not_trusted_near_its_expiry() {
     setup.clock.advance(MARGIN);
     assert!(matches!(setup.claim(&attempt("k", 3)).await, Claim::Execute(_)));
 }
+
+/// A clock that can be set back.
+#[derive(Debug)]
+struct Settable(AtomicU64);
+
+impl Clock for Settable {
+    fn now(&self) -> Timestamp {
+        Timestamp::from_millis(self.0.load(Ordering::Relaxed))
+    }
+}
+
+/// While the clock was ahead, the record had expired and may have been executed anew.
+#[tokio::test]
+async fn a_copy_whose_record_had_expired_is_not_trusted_again() {
+    let truth = Unruly::on(&clock());
+    let now = Arc::new(Settable(AtomicU64::new(clock().now().as_millis())));
+    let tiered = Tiered::new(Copies::default(), truth.clone(), now.clone());
+    let setup = Setup { truth, clock: clock(), tiered, policy: Policy::default() };
+    let expected = setup.settle("k").await;
+    let Claim::Replay { expires, .. } = expected else { panic!("no replay") };
+    let before = now.0.swap(expires.as_millis(), Ordering::Relaxed);
+    setup.claim(&attempt("k", 2)).await;
+    assert_eq!(setup.truth.asked(), 1);
+    now.0.store(before, Ordering::Relaxed);
+    assert_eq!(setup.claim(&attempt("k", 3)).await, expected);
+    assert_eq!(setup.truth.asked(), 1, "the copy was trusted");
+    // What expires later was never gone.
+    now.0.fetch_add(1_000, Ordering::Relaxed);
+    let later = Policy::builder().ttl(setup.policy.ttl() * 2).build().unwrap();
+    let lease = lease(&setup.tiered, &attempt("later", 1), &later).await;
+    setup.tiered.settle(&lease, completed("paid")).await.unwrap();
+    setup.copied().await;
+    setup.truth.asked();
+    assert!(matches!(setup.claim(&attempt("later", 2)).await, Claim::Replay { .. }));
+    assert_eq!(setup.truth.asked(), 0);
+}
