@@ -1,14 +1,13 @@
 //! Look-ups on a full store, and the memory they take, in a process of their own.
 
 use std::path::Path;
-use std::sync::Arc;
 use std::time::Instant;
 
 use anyhow::{Context as _, bail};
 use rand::RngExt as _;
 use semel_core::{Claim, Policy};
 use semel_embedded::Options;
-use semel_store::{CacheLimits, Cached, SteadyClock, Store};
+use semel_store::{CacheLimits, Cached, Store};
 
 use super::{fill, load};
 
@@ -23,7 +22,8 @@ pub(crate) fn run(path: &Path, records: u64) -> anyhow::Result<()> {
     runtime.block_on(look_up(&store, records, LOOKUPS))?;
     let from_engine = runtime.block_on(look_up(&store, records, LOOKUPS))?;
     let memory = resident_mb()?;
-    let cached = Cached::new(store, Arc::new(SteadyClock::start()), CacheLimits::default());
+    let clock = store.clock();
+    let cached = Cached::new(store, clock, CacheLimits::default());
     for number in 0..CACHED {
         runtime.block_on(replay(&cached, number, &Policy::default()))?;
     }

@@ -81,6 +81,10 @@ impl Options {
     }
 
     /// The clock that leases and expiry are judged by.
+    ///
+    /// If it is behind the times in the directory when the store is opened, the store goes by another one, which is ahead
+    /// of it. So whatever else needs the store's time, such as a cache, has to ask for
+    /// [`EmbeddedStore::clock`](crate::EmbeddedStore::clock), and must not share this one.
     #[must_use]
     pub fn clock(mut self, clock: Arc<dyn Clock>) -> Self {
         self.clock = clock;
