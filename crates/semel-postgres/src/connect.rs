@@ -6,11 +6,12 @@ use std::pin::Pin;
 use std::sync::atomic::Ordering;
 use std::time::Duration;
 
+use rand::seq::SliceRandom as _;
 use rustix::net::sockopt;
 use semel_socket::{Ending, Socket};
 use tokio::net::{TcpStream, lookup_host};
 use tokio::time::timeout;
-use tokio_postgres::config::{Host, TargetSessionAttrs};
+use tokio_postgres::config::{Host, LoadBalanceHosts, TargetSessionAttrs};
 use tokio_postgres::tls::MakeTlsConnect;
 use tokio_postgres::{Client, Config, Connection, SimpleQueryMessage};
 
@@ -44,43 +45,107 @@ async fn connect_first(
     connector: &Connector,
     ending: Option<&Ending>,
 ) -> Result<(Client, Driver), OpenError> {
-    let (first, count) = (options.server.load(Ordering::Relaxed), options.servers.len());
-    let mut failed: Option<OpenError> = None;
-    for number in (first..first + count).map(|number| number % count) {
+    let mut failed = None;
+    for number in order(options) {
         match connect_to(&options.servers[number], options, connector, ending).await {
             Ok(connected) => {
                 options.server.store(number, Ordering::Relaxed);
                 return Ok(connected);
             }
-            // Who can be reached and refuses us says more than who cannot.
-            Err(error) if matches!(failed, None | Some(OpenError::Unreachable { .. })) => {
-                failed = Some(error);
-            }
-            Err(_) => {}
+            Err(error) => failed = Some(tells_more(failed, error)),
         }
     }
     let what = "the address names no server".to_owned();
     Err(failed.unwrap_or(OpenError::Unreachable { server: options.to_string(), what }))
 }
 
-/// Connects within the limit of the options.
+/// In which order the servers are tried.
+fn order(options: &Options) -> Vec<usize> {
+    let (first, count) = (options.server.load(Ordering::Relaxed), options.servers.len());
+    let mut order: Vec<usize> = (first..first + count).map(|number| number % count).collect();
+    if is_random(&options.config) {
+        order.shuffle(&mut rand::rng());
+    }
+    order
+}
+
+fn is_random(config: &Config) -> bool {
+    config.get_load_balance_hosts() == LoadBalanceHosts::Random
+}
+
+/// Of two failures: a server that can be reached and refuses us says more than one that cannot.
+fn tells_more(before: Option<OpenError>, now: OpenError) -> OpenError {
+    match before {
+        Some(before) if !matches!(before, OpenError::Unreachable { .. }) => before,
+        _ => now,
+    }
+}
+
+/// Connects to the first of a server's addresses that will have us.
 async fn connect_to(
     server: &Config,
     options: &Options,
     connector: &Connector,
     ending: Option<&Ending>,
 ) -> Result<(Client, Driver), OpenError> {
-    let limit = server.get_connect_timeout().copied().unwrap_or(Duration::MAX);
-    // The driver's own limit is for the first bytes only; a server may also stop in mid-greeting.
-    let connected = match (ending, name_and_port(server)) {
-        (Some(ending), Some((host, port))) => {
-            let by_own = by_own_socket(server, options, connector, ending, (host, port));
-            timeout(limit, by_own).await
-        }
+    let Some((host, port)) = name_and_port(server) else {
         // On a local socket nothing is on its way. An address without a name has none for TLS.
-        _ => timeout(limit, by_drivers_socket(server, options, connector)).await,
+        return within_limit(server, options, by_drivers_socket(server, options, connector)).await;
     };
+    let found = within_limit(server, options, async {
+        addresses(server, host, port).await.map_err(|error| unreachable(options, &error))
+    });
+    connect_to_any(server, &found.await?, options, connector, ending).await
+}
+
+/// A name may stand for several servers, or for one that lets us in at one of its addresses only. So all that belongs to
+/// connecting is tried at each: the login and the kind of the server, too. Each has the whole limit.
+async fn connect_to_any(
+    server: &Config,
+    addresses: &[SocketAddr],
+    options: &Options,
+    connector: &Connector,
+    ending: Option<&Ending>,
+) -> Result<(Client, Driver), OpenError> {
+    let mut failed = None;
+    for address in addresses {
+        let connected = match ending {
+            Some(ending) => {
+                let by_own = by_own_socket(server, options, connector, ending, *address);
+                within_limit(server, options, by_own).await
+            }
+            None => {
+                let one = at(server, address);
+                within_limit(server, options, by_drivers_socket(&one, options, connector)).await
+            }
+        };
+        match connected {
+            Ok(connected) => return Ok(connected),
+            Err(error) => failed = Some(tells_more(failed, error)),
+        }
+    }
+    let none = io::Error::other("its name has no address");
+    Err(failed.unwrap_or_else(|| unreachable(options, &none)))
+}
+
+/// The driver's own limit is for the first bytes only; a server may also stop in mid-greeting.
+async fn within_limit<T>(
+    server: &Config,
+    options: &Options,
+    connecting: impl Future<Output = Result<T, OpenError>>,
+) -> Result<T, OpenError> {
+    let limit = server.get_connect_timeout().copied().unwrap_or(Duration::MAX);
+    let connected = timeout(limit, connecting).await;
     connected.unwrap_or_else(|_| Err(OpenError::silent(options, limit)))
+}
+
+/// The server with one of its addresses, for the driver. Its port is named already.
+fn at(server: &Config, address: &SocketAddr) -> Config {
+    let mut one = server.clone();
+    if one.get_hostaddrs().is_empty() {
+        one.hostaddr(address.ip());
+    }
+    one
 }
 
 async fn by_drivers_socket(
@@ -98,9 +163,11 @@ async fn by_own_socket(
     options: &Options,
     connector: &Connector,
     ending: &Ending,
-    (host, port): (&str, u16),
+    address: SocketAddr,
 ) -> Result<(Client, Driver), OpenError> {
-    let stream = reach(server, host, port).await;
+    let host = name_and_port(server).map_or("", |(host, _)| host);
+    let stream = TcpStream::connect(address).await;
+    let stream = stream.and_then(|stream| prepare(server, &stream).map(|()| stream));
     let stream = stream.map_err(|error| unreachable(options, &error))?;
     let socket = Socket::new(stream, ending.clone());
     let mut tls = connector.clone();
@@ -133,15 +200,16 @@ fn name_and_port(server: &Config) -> Option<(&str, u16)> {
     }
 }
 
-/// The first of its addresses that can be connected to.
-async fn reach(server: &Config, host: &str, port: u16) -> io::Result<TcpStream> {
-    let addresses: Vec<SocketAddr> = match server.get_hostaddrs().first() {
-        Some(address) => vec![(*address, port).into()],
-        None => lookup_host((host, port)).await?.collect(),
-    };
-    let stream = TcpStream::connect(&*addresses).await?;
-    prepare(server, &stream)?;
-    Ok(stream)
+/// The addresses of a server, in the order in which they are tried.
+async fn addresses(server: &Config, host: &str, port: u16) -> io::Result<Vec<SocketAddr>> {
+    if let Some(address) = server.get_hostaddrs().first() {
+        return Ok(vec![(*address, port).into()]);
+    }
+    let mut addresses: Vec<SocketAddr> = lookup_host((host, port)).await?.collect();
+    if is_random(server) {
+        addresses.shuffle(&mut rand::rng());
+    }
+    Ok(addresses)
 }
 
 /// As the driver prepares the sockets that it makes.
@@ -195,4 +263,81 @@ async fn check_session(
 fn unreachable(options: &Options, error: &io::Error) -> OpenError {
     let what = format!("error connecting to server: {error}");
     OpenError::Unreachable { server: options.to_string(), what }
+}
+
+#[cfg(test)]
+mod tests {
+    use semel_testserver::Postgres;
+    use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
+    use tokio::net::TcpListener;
+
+    use super::*;
+    use crate::tls;
+
+    /// How a server fails that takes the connection.
+    #[derive(Clone, Copy, Debug)]
+    enum Failure {
+        /// It closes it.
+        Closes,
+        /// It is starting up.
+        Starts,
+        /// It says nothing.
+        Silent,
+    }
+
+    /// A server at another address of this machine, at the same port.
+    async fn other(port: u16, failure: Failure) -> SocketAddr {
+        let address = SocketAddr::from(([127, 0, 0, 11 + failure as u8], port));
+        let listener = TcpListener::bind(address).await.unwrap();
+        tokio::spawn(async move {
+            let mut held = Vec::new();
+            while let Ok((mut stream, _)) = listener.accept().await {
+                match failure {
+                    Failure::Closes => {}
+                    Failure::Starts => {
+                        let mut greeting = [0; 512];
+                        let _ = stream.read(&mut greeting).await;
+                        let _ =
+                            stream.write_all(b"E\0\0\0\x1eSFATAL\0C57P03\0Mstarts up\0\0").await;
+                    }
+                    Failure::Silent => held.push(stream),
+                }
+            }
+        });
+        address
+    }
+
+    /// The story: a name whose first address took the connection, and then refused it, was tried no further.
+    #[tokio::test]
+    async fn every_address_of_a_name_is_tried_to_the_end() {
+        let server = Postgres::shared();
+        let url = format!("{}?sslmode=disable&connect_timeout=2", server.url());
+        let options = Options::from_url(&url).unwrap();
+        let connector = tls::connector(&options.tls).unwrap();
+        let right: SocketAddr = ([127, 0, 0, 1], server.port()).into();
+        for failure in [Failure::Closes, Failure::Starts, Failure::Silent] {
+            let addresses = [other(server.port(), failure).await, right];
+            for ending in [None, Some(&Ending::default())] {
+                let one = &options.servers[0];
+                let connected = connect_to_any(one, &addresses, &options, &connector, ending).await;
+                let (client, driver) = connected.expect("the second address");
+                tokio::spawn(driver);
+                client.simple_query("SELECT 1").await.expect("an answer");
+            }
+        }
+    }
+
+    /// What a failure says is kept, if another address cannot even be reached.
+    #[tokio::test]
+    async fn the_failure_that_says_more_is_kept() {
+        let server = Postgres::shared();
+        let url = server.url().replace(server.password(), "hunter2");
+        let options = Options::from_url(&url).unwrap();
+        let connector = tls::connector(&options.tls).unwrap();
+        let right: SocketAddr = ([127, 0, 0, 1], server.port()).into();
+        let nobody: SocketAddr = ([127, 0, 0, 3], server.port()).into();
+        let one = &options.servers[0];
+        let connected = connect_to_any(one, &[right, nobody], &options, &connector, None).await;
+        assert!(matches!(connected.map(drop), Err(OpenError::Refused { .. })));
+    }
 }
