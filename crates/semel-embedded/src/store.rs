@@ -157,7 +157,7 @@ impl Store for EmbeddedStore {
     fn health(&self) -> StoreFuture<'_, Health> {
         Box::pin(async move {
             self.desk().check().await?;
-            Ok(Health { now: self.desk().room.now(), kind: "embedded" })
+            Ok(Health { now: self.desk().room.now(), kind: "embedded", note: None })
         })
     }
 }

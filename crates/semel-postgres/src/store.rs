@@ -207,7 +207,7 @@ impl Store for PostgresStore {
             }
             let now = row::moment(&row, 0);
             let now = now.map_err(|damage| StoreError::Corrupt { what: damage.to_string() })?;
-            Ok(Health { now, kind: "postgres" })
+            Ok(Health { now, kind: "postgres", note: None })
         })
     }
 }

@@ -31,6 +31,8 @@ pub(crate) struct Scripts {
     pub(crate) release: Script,
     pub(crate) inspect: Script,
     pub(crate) health: Script,
+    /// For a server whose memory is full.
+    pub(crate) health_full: Script,
     pub(crate) keep: Script,
     pub(crate) tell: Script,
 }
@@ -86,16 +88,21 @@ impl Scripts {
             release: script!(even_if_full: "clock", "record", "release"),
             inspect: script!(even_if_full: "clock", "record", "inspect"),
             health: script!("clock", "record", "health"),
+            health_full: script!(even_if_full: "clock", "record", "health"),
             keep: script!("clock", "record", "keep"),
-            tell: script!("clock", "record", "tell"),
+            // It writes nothing.
+            tell: script!(even_if_full: "clock", "record", "tell"),
         }
     }
 
     /// Loads all of them.
     pub(crate) fn load(&self) -> Pipeline {
         let mut pipeline = redis::pipe();
-        let Self { claim, claim_full, renew, settle, release, inspect, health, keep, tell } = self;
-        for script in [claim, claim_full, renew, settle, release, inspect, health, keep, tell] {
+        let Self { claim, claim_full, renew, settle, release, inspect, .. } = self;
+        let Self { health, health_full, keep, tell, .. } = self;
+        let ends = [renew, settle, release, inspect];
+        let others = [claim, claim_full, health, health_full, keep, tell];
+        for script in ends.into_iter().chain(others) {
             pipeline.cmd("SCRIPT").arg("LOAD").arg(&*script.code).ignore();
         }
         pipeline

@@ -192,12 +192,12 @@ impl Store for RedisStore {
     }
 
     /// All servers can be written to, with as many replicas as are waited for, and are durable if they must
-    /// be; and the latest of their clocks: what is not expired by that one is not expired anywhere.
+    /// be. One whose memory is full serves what it has, so it is well, and noted. And the latest of their clocks: what is not expired by that one is not expired anywhere.
     fn health(&self) -> StoreFuture<'_, Health> {
         Box::pin(async move {
             let options = self.topology.options();
-            let answers = self.topology.call_all(&SCRIPTS.health, options.wait_replicas).await;
-            let answers = answers.map_err(|failed| failed.into_store_error("health", options))?;
+            let looked = self.topology.look(options.wait_replicas).await;
+            let answers = looked.map_err(|failed| failed.into_store_error("health", options))?;
             self.check_durable().await?;
             let clock = |answer| Answer::read(answer).and_then(|answer| answer.clock()).ok();
             let clocks: Option<Vec<Timestamp>> = answers.into_iter().map(clock).collect();
@@ -205,7 +205,7 @@ impl Store for RedisStore {
             let now = latest.ok_or_else(|| StoreError::Corrupt {
                 what: "a server's clock shows no time".to_owned(),
             })?;
-            Ok(Health { now, kind: "redis" })
+            Ok(Health { now, kind: "redis", note: self.topology.fullness().note() })
         })
     }
 }

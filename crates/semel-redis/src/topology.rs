@@ -1,9 +1,11 @@
 //! Which server has a record: one, the one that sentinels name, or one of a cluster.
 
 mod cluster;
+mod fullness;
 mod sentinel;
 mod servers;
 
+use std::collections::BTreeSet;
 use std::sync::{Arc, PoisonError, RwLock};
 use std::time::Duration;
 
@@ -15,12 +17,13 @@ use tokio::time::{Instant, sleep, timeout_at};
 
 use crate::Options;
 use crate::error::{Failed, Failure, OpenError};
-use crate::script::{Call, SCRIPTS, Script};
+use crate::script::{Call, SCRIPTS};
 use crate::server::{Server, Terms};
 use crate::slot::Slot;
 use crate::url::{Endpoint, Place};
 
 use cluster::Map;
+use fullness::Fullness;
 use servers::Servers;
 
 /// All servers of a store, and who has what.
@@ -32,6 +35,7 @@ pub(crate) struct Topology {
     asking: tokio::sync::Mutex<Option<Instant>>,
     /// Told when another may have records.
     changes: watch::Sender<()>,
+    fullness: Fullness,
 }
 
 /// Who has what, as far as we know.
@@ -61,7 +65,8 @@ impl Topology {
         let servers = Servers::new(options);
         let known = RwLock::new(Arc::new(ask(&servers, &[]).await?));
         let changes = watch::Sender::new(());
-        Ok(Self { servers, known, asking: tokio::sync::Mutex::default(), changes })
+        let (asking, fullness) = (tokio::sync::Mutex::default(), Fullness::default());
+        Ok(Self { servers, known, asking, changes, fullness })
     }
 
     pub(crate) fn options(&self) -> &Options {
@@ -91,9 +96,9 @@ impl Topology {
         }
     }
 
-    /// Can all servers be written to, and waited for?
+    /// Can all servers be written to, but for one that is only full, and waited for?
     pub(crate) async fn check(self: &Arc<Self>) -> Result<(), OpenError> {
-        self.call_all(&SCRIPTS.health, 0).await.map_err(Failed::into_open_error)?;
+        self.look(0).await.map_err(Failed::into_open_error)?;
         for server in self.masters().iter().filter(|_| self.options().wait_replicas > 0) {
             server.check_wait().await?;
         }
@@ -164,24 +169,33 @@ impl Topology {
         Err(failed.unwrap_or_else(|| self.nobody()))
     }
 
-    /// Calls a script that only asks for its server, at every server that has records.
+    /// Asks every server that has records for its clock, as a claim would be asked for. Notes which are full.
     ///
     /// With a key that the server has: without one, it would answer also if it knew that the cluster is
     /// not whole.
-    pub(crate) async fn call_all(
-        self: &Arc<Self>,
-        script: &Script,
-        replicas: u32,
-    ) -> Result<Vec<Value>, Failed> {
-        let mut answers = Vec::new();
+    pub(crate) async fn look(self: &Arc<Self>, replicas: u32) -> Result<Vec<Value>, Failed> {
+        let (mut answers, mut full) = (Vec::new(), BTreeSet::new());
         for server in self.masters() {
             let Some(key) = self.key_at(&server) else {
                 continue;
             };
-            let call = Call { script, key: &key, confirm: replicas > 0, args: &[] };
-            answers.push(self.call(&call, replicas).await?);
+            let confirm = replicas > 0;
+            let call = |script| Call { script, key: &key, confirm, args: &[] };
+            let answer = match self.call(&call(&SCRIPTS.health), replicas).await {
+                Err(failed) if failed.is_full() => {
+                    full.insert(failed.server);
+                    self.call(&call(&SCRIPTS.health_full), replicas).await
+                }
+                answer => answer,
+            };
+            answers.push(answer?);
         }
+        self.fullness.found(full);
         Ok(answers)
+    }
+
+    pub(crate) const fn fullness(&self) -> &Fullness {
+        &self.fullness
     }
 
     /// A key that a server has, or would have. One that has few slots of a cluster is long looked for, so
@@ -351,6 +365,7 @@ mod tests {
             known: RwLock::new(Arc::new(Known::Cluster(map))),
             asking: tokio::sync::Mutex::default(),
             changes: watch::Sender::new(()),
+            fullness: Fullness::default(),
         }
     }
 

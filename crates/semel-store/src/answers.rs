@@ -50,6 +50,8 @@ pub struct Health {
     pub now: Timestamp,
     /// Which store it is, in a word or two: `memory`, `embedded`.
     pub kind: &'static str,
+    /// What an operator should know although it serves, and the cure.
+    pub note: Option<String>,
 }
 
 /// An answer that follows from a [`Transition`], for stores that run the core themselves: each

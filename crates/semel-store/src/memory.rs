@@ -165,7 +165,7 @@ impl Store for MemoryStore {
     }
 
     fn health(&self) -> StoreFuture<'_, Health> {
-        Box::pin(async move { Ok(Health { now: self.clock.now(), kind: "memory" }) })
+        Box::pin(async move { Ok(Health { now: self.clock.now(), kind: "memory", note: None }) })
     }
 }
 

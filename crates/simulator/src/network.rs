@@ -269,6 +269,6 @@ impl Store for RemoteStore {
 
     fn health(&self) -> StoreFuture<'_, Health> {
         let now = self.world.clock().now();
-        Box::pin(async move { Ok(Health { now, kind: "simulated" }) })
+        Box::pin(async move { Ok(Health { now, kind: "simulated", note: None }) })
     }
 }

@@ -219,6 +219,38 @@ mod full_memory {
         executes_nothing_twice(cluster.servers(), &cluster.store());
     }
 
+    /// The story: one client filled the memory, and the load balancers took every gateway out, though replays and
+    /// settlements were served; one that was started again ended at once.
+    #[test]
+    fn of_a_server_takes_no_gateway_out() {
+        let server = redis::durable().start().expect("a server");
+        let upstream = Upstream::start();
+        let setup = || Setup::before(&upstream).on(&server.url()).policy(POLICY);
+        let gateway = setup().start();
+        let first = Call::charge("k").send(&gateway);
+        server.cli(&["CONFIG", "SET", "maxmemory", "1"]).expect("no room");
+        Call::charge("new").send(&gateway).assert_problem(
+            503,
+            "idempotency_store_unavailable",
+            true,
+        );
+        let assert_ready = |gateway: &Gateway| {
+            let ready = gateway.ask("/ready");
+            assert_eq!(ready.status, 200, "{ready:?}");
+            let body = String::from_utf8_lossy(&ready.body).into_owned();
+            assert!(body.contains("memory is full") && body.contains("raise maxmemory"), "{body}");
+        };
+        assert_ready(&gateway);
+        let log = gateway.terminate().1;
+        assert_eq!(log.matches("redis_is_full").count(), 1, "{log}");
+        let gateway = setup().start();
+        assert_ready(&gateway);
+        let replay = Call::charge("k").send(&gateway);
+        assert_eq!((replay.is_replay(), replay.body), (true, first.body));
+        let log = gateway.terminate().1;
+        assert_eq!(log.matches("redis_is_full").count(), 1, "{log}");
+    }
+
     /// The memory of the Redis before PostgreSQL, which is away meanwhile.
     #[cfg(feature = "postgres")]
     #[test]

@@ -20,7 +20,7 @@ use hyper::server::conn::http1;
 use hyper::service::service_fn;
 use hyper_util::rt::{TokioIo, TokioTimer};
 use semel_engine::Engine;
-use semel_store::Store;
+use semel_store::{Health, Store};
 use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::Semaphore;
 use tokio::time::timeout;
@@ -107,6 +107,9 @@ impl View {
             return text(StatusCode::SERVICE_UNAVAILABLE, "draining\n");
         }
         match timeout(HEALTH_TIMEOUT, self.engine.store().health()).await {
+            Ok(Ok(Health { note: Some(note), .. })) => {
+                text(StatusCode::OK, format!("ready, but {note}\n"))
+            }
             Ok(Ok(_)) => text(StatusCode::OK, "ready\n"),
             Ok(Err(error)) => {
                 text(StatusCode::SERVICE_UNAVAILABLE, format!("the store is not ready: {error}\n"))

@@ -130,3 +130,20 @@ async fn a_full_server_still_answers_with_what_it_has() {
     .await;
     assert!(matches!(claim(&store, 1, 2).await, Claim::Replay { .. }));
 }
+
+/// It writes nothing, so a full memory is no reason to be silent.
+#[tokio::test]
+async fn a_full_server_tells_those_who_wait() {
+    let server = Redis::start().expect("a server");
+    let (near, other) = (near(&server.url(), "a"), near(&server.url(), "a"));
+    let id = attempt(1, 1).id();
+    eventually_async("it is connected", async || {
+        near.get(id).await.is_ok() && other.get(id).await.is_ok()
+    })
+    .await;
+    server.cli(&["CONFIG", "SET", "maxmemory", "1"]).expect("no room");
+    near.tell(id).await.expect("it is told");
+    // Also to one that connects only now.
+    let late = self::near(&server.url(), "a");
+    eventually_async("it is connected", async || late.get(id).await.is_ok()).await;
+}

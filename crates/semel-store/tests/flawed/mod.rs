@@ -350,7 +350,7 @@ impl Store for FlawedStore {
     }
 
     fn health(&self) -> StoreFuture<'_, Health> {
-        Box::pin(async move { Ok(Health { now: self.clock.now(), kind: "flawed" }) })
+        Box::pin(async move { Ok(Health { now: self.clock.now(), kind: "flawed", note: None }) })
     }
 }
 
