@@ -109,15 +109,12 @@ async fn connect_to_any(
 ) -> Result<(Client, Driver), OpenError> {
     let mut failed = None;
     for address in addresses {
-        let connected = match ending {
-            Some(ending) => {
-                let by_own = by_own_socket(server, options, connector, ending, *address);
-                within_limit(server, options, by_own).await
-            }
-            None => {
-                let one = at(server, address);
-                within_limit(server, options, by_drivers_socket(&one, options, connector)).await
-            }
+        let connected = if let Some(ending) = ending {
+            let by_own = by_own_socket(server, options, connector, ending, *address);
+            within_limit(server, options, by_own).await
+        } else {
+            let one = at(server, address);
+            within_limit(server, options, by_drivers_socket(&one, options, connector)).await
         };
         match connected {
             Ok(connected) => return Ok(connected),

@@ -26,9 +26,9 @@ use gate::Kind;
 ///
 /// When the store is back, **holders go first**: while renewals, settlements and releases have failed and are tried
 /// again, no claim is the verb that is let through, and once the breaker has closed, claims wait until each holder
-/// has been answered, for at most a second, which counts for their deadline. If holders were let through in vain four
-/// times in a row, one claim is: a record whose every write fails must not keep all others waiting. A lease that ran out in the outage is its holder's only until the record is
-/// claimed.
+/// has been answered, for at most a second, which counts for their deadline. A lease that ran out in the outage is its
+/// holder's only until the record is claimed. If holders were let through in vain four times in a row, one claim is: a
+/// record whose every write fails must not keep all others waiting.
 ///
 /// A store may be made of [parts](Store::part) that fail each by itself, as the servers of a cluster do: each
 /// has a breaker of its own, and so has the store as a whole (`sweep` and `health`).

@@ -375,8 +375,8 @@ async fn a_duplicate_whose_lease_was_adopted_does_not_wait_in_vain() {
     let answer = first.await.unwrap().unwrap();
     assert!(matches!(answer, Answer::Released { .. }), "{answer:?}");
     let back = Instant::now();
-    let waited = waiter.await.unwrap().unwrap();
-    assert!(matches!(waited, Answer::InFlight { .. }), "{waited:?}");
+    let answer = waiter.await.unwrap().unwrap();
+    assert!(matches!(answer, Answer::InFlight { .. }), "{answer:?}");
     assert!(back.elapsed() < Duration::from_secs(10), "{:?}", back.elapsed());
     let retry = once(&engine, &conflict(), Effect::new().work(completed("second"))).await.unwrap();
     assert!(matches!(retry, Answer::Executed { .. }), "{retry:?}");

@@ -132,7 +132,7 @@ impl Gate {
     /// Lets the holders of a part go first, and then begins the claim in any case.
     ///
     /// If the breaker opens and closes meanwhile, holders come first for longer. The claim does not stand back for
-    /// longer than once: whoever made it has a limit too.
+    /// longer than once, since its caller has a limit as well.
     async fn stand_back(&self, part: usize) -> Result<Call<'_>, StoreError> {
         let _place = self.standing.try_acquire().map_err(|_| self.too_many_claims())?;
         let began = Instant::now();
