@@ -131,8 +131,8 @@ mod tests {
     #[test]
     fn a_difference_within_the_spread_is_not_resolved() {
         assert_eq!(Verdict::of(&[0.9, 0.95, 1.02, 1.1]), Verdict::NotResolved);
-        assert_eq!(Verdict::of(&[0.90, 0.92, 0.95, 1.3]), Verdict::Slower, "one good round");
-        assert_eq!(Verdict::of(&[0.8, 1.05, 1.07, 1.1]), Verdict::Faster, "one bad round");
+        assert_eq!(Verdict::of(&[0.90, 0.92, 0.93, 0.95, 1.3]), Verdict::Slower, "one good round");
+        assert_eq!(Verdict::of(&[0.8, 1.05, 1.06, 1.07, 1.1]), Verdict::Faster, "one bad round");
         assert_eq!(Verdict::of(&[0.5, 0.5, 0.5]), Verdict::NotResolved, "too few rounds");
     }
 

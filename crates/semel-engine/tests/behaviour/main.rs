@@ -1,6 +1,7 @@
 //! The engine's rules, one file each, over a store that follows a script.
 #![expect(clippy::unwrap_used, reason = "a panic is how tests fail")]
 
+mod adoption;
 mod detached;
 mod fencing;
 mod limits;

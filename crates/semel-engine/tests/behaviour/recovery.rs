@@ -3,17 +3,14 @@
 
 use std::time::Duration;
 
-use semel_core::{
-    Attempt, Claim, Fence, OnAbandoned, OnStoreDown, OnUnknown, Outcome, Owner, Policy, RecordId,
-    Release, Reply, State,
-};
+use semel_core::{Claim, OnAbandoned, OnUnknown, Outcome, Policy, RecordId, Reply, State};
 use semel_engine::{Answer, Engine, Stored};
 use semel_store::Store;
 use tokio::time::{Instant, sleep};
 
 use crate::support::{
     Effect, Fault, LEASE, RECORD, Verb, completed, conflict, engine, engine_over, fingerprint,
-    idle, memory, never, once, policy, settle_down, settled, spawn_once, state, until, wait,
+    idle, memory, never, once, policy, settled, spawn_once, state, until, wait,
 };
 
 const OUTAGE: Duration = Duration::from_mins(1);
@@ -202,246 +199,6 @@ async fn an_outcome_is_given_before_its_own_process_has_heard_of_the_settlement(
     idle(&engine).await;
 }
 
-/// A claim that was sent before this process had an execution is granted past it, after an outage. Its lease
-/// is left to the execution, whose outcome is recorded under it.
-#[tokio::test(start_paused = true)]
-async fn a_lease_granted_past_an_own_execution_is_left_to_it() {
-    for outcome_first in [true, false] {
-        let (engine, store) = engine();
-        store.fail_next(Verb::Claim, [Fault::TimedOut; 3]);
-        assert!(once(&engine, &conflict(), never).await.is_err());
-        let late = store.last_attempt().unwrap();
-
-        let effect = Effect::gated();
-        let first = spawn_once(&engine, &conflict(), effect.work(completed("first")));
-        effect.started().await;
-        store.fail_all(Fault::Unavailable);
-        sleep(LEASE * 2).await;
-        if outcome_first {
-            effect.finish();
-        }
-        let granted = store.memory().claim(&late, &conflict()).await.unwrap();
-        assert!(matches!(granted, Claim::Execute(lease) if lease.fence() > Fence::FIRST));
-        store.mend();
-        sleep(LEASE * 2).await;
-        effect.finish();
-        let answer = first.await.unwrap().unwrap();
-        assert!(matches!(answer, Answer::Executed { fence: Fence::FIRST, .. }), "{answer:?}");
-        idle(&engine).await;
-        assert_eq!(state(store.memory()).await, Some(State::Settled(settled("first"))));
-    }
-}
-
-/// The simulator found this. A claim is granted while another attempt of the process executes without protection,
-/// since its own claim had failed.
-#[tokio::test(start_paused = true)]
-async fn a_lease_granted_past_an_unprotected_execution_is_left_to_it() {
-    let open = policy().on_store_down(OnStoreDown::Open).build().unwrap();
-    let recorded = State::Settled(settled("first"));
-    for (outcome, left) in [(completed("first"), recorded), (for_now(), State::Released)] {
-        let (engine, store) = engine();
-        store.yield_in([Verb::Claim], 100);
-        let late = spawn_once(&engine, &open, never);
-        settle_down().await;
-        store.fail([Verb::Claim], Fault::Unavailable);
-        store.yield_in([Verb::Claim], 0);
-        let effect = Effect::gated();
-        let first = spawn_once(&engine, &open, effect.work(outcome));
-        effect.started().await;
-        let joined = late.await.unwrap().unwrap();
-        assert!(matches!(joined, Answer::InFlight { .. }), "{joined:?}");
-        store.mend();
-        effect.finish();
-        let answer = first.await.unwrap().unwrap();
-        assert!(matches!(answer, Answer::Bypassed { .. }), "{answer:?}");
-        idle(&engine).await;
-        assert_eq!(state(store.memory()).await, Some(left));
-    }
-}
-
-// --- one process, two claims of one record ---
-
-/// The claim of another attempt of this process lands past an execution, and the store is away again before the
-/// execution has heard of it: the process waits for its own lease, however long that takes.
-#[tokio::test(start_paused = true)]
-async fn a_second_outage_parts_no_execution_from_the_newer_lease_of_its_process() {
-    for away in [Duration::from_secs(10), Duration::from_mins(5)] {
-        let (engine, store) = engine();
-        store.fail_next(Verb::Claim, [Fault::TimedOut; 3]);
-        assert!(once(&engine, &conflict(), never).await.is_err());
-        let late = store.last_attempt().unwrap();
-
-        let effect = Effect::gated();
-        let first = spawn_once(&engine, &conflict(), effect.work(completed("first")));
-        effect.started().await;
-        store.fail_all(Fault::Unavailable);
-        sleep(LEASE * 2).await;
-        let granted = store.memory().claim(&late, &conflict()).await.unwrap();
-        assert!(matches!(granted, Claim::Execute(_)), "{granted:?}");
-        store.mend();
-        store.fail([Verb::Inspect, Verb::Claim, Verb::Renew], Fault::Unavailable);
-        effect.finish();
-        let answer = first.await.unwrap().unwrap();
-        assert!(matches!(answer, Answer::Executed { stored: Stored::NotYet, .. }), "{answer:?}");
-        sleep(away).await;
-        store.mend();
-        idle(&engine).await;
-        assert_eq!(state(store.memory()).await, Some(State::Settled(settled("first"))));
-    }
-}
-
-/// A duplicate waits, and a claim of it is granted unheard. The execution does not wait for the duplicate to look.
-#[tokio::test(start_paused = true)]
-async fn a_lease_that_a_waiting_duplicate_has_unheard_is_adopted_at_once() {
-    let (engine, store) = engine();
-    let elsewhere = Attempt::new(RECORD, fingerprint("request"), Owner::from_u128(1));
-    let held = store.memory().claim(&elsewhere, &conflict()).await.unwrap();
-    let Claim::Execute(held) = held else { panic!("{held:?}") };
-    let waiter = spawn_once(&engine, &wait(PATIENT), never);
-    until("it waits", || engine.waiting() == 1).await;
-    store.fail_next(Verb::Claim, [Fault::TimedOut]);
-    let polls = store.calls(Verb::Claim);
-    until("a poll is lost", || store.calls(Verb::Claim) > polls).await;
-    let late = store.last_attempt().unwrap();
-    store.fail([Verb::Claim], Fault::Unavailable);
-    let _ = store.memory().release(&held, Release::Retry).await.unwrap();
-
-    store.mend();
-    let effect = Effect::gated();
-    let first = spawn_once(&engine, &conflict(), effect.work(completed("first")));
-    effect.started().await;
-    store.fail_all(Fault::Unavailable);
-    sleep(LEASE * 2).await;
-    let granted = store.memory().claim(&late, &conflict()).await.unwrap();
-    assert!(matches!(granted, Claim::Execute(_)), "{granted:?}");
-    store.mend();
-    effect.finish();
-    let (back, answer) = (Instant::now(), first.await.unwrap().unwrap());
-    assert!(matches!(answer, Answer::Executed { stored: Stored::Durable, .. }), "{answer:?}");
-    assert!(back.elapsed() < LEASE, "{:?}", back.elapsed());
-    let replay = waiter.await.unwrap().unwrap();
-    assert_eq!(replay.reply(), Some(&Reply::new("first")), "{replay:?}");
-}
-
-/// The attempt whose lease was adopted has nothing more to look for.
-#[tokio::test(start_paused = true)]
-async fn an_adopted_lease_is_not_looked_for_by_its_first_owner() {
-    let (engine, store) = engine();
-    store.fail_next(Verb::Claim, [Fault::TimedOut; 3]);
-    assert!(once(&engine, &conflict(), never).await.is_err());
-    let late = store.last_attempt().unwrap();
-    let effect = Effect::gated();
-    let first = spawn_once(&engine, &conflict(), effect.work(completed("first")));
-    effect.started().await;
-    store.fail_all(Fault::Unavailable);
-    sleep(LEASE * 2).await;
-    let _ = store.memory().claim(&late, &conflict()).await.unwrap();
-    store.mend();
-    sleep(LEASE * 2).await;
-    let looks = store.calls(Verb::Inspect);
-    sleep(Duration::from_mins(10)).await;
-    assert!(store.calls(Verb::Inspect) <= looks + 1, "{}", store.calls(Verb::Inspect) - looks);
-    assert_eq!(engine.running(), 1, "only the execution");
-    effect.finish();
-    first.await.unwrap().unwrap();
-}
-
-/// A duplicate waits, its lease is adopted by the execution, and the work is handed back. The store grants nothing more
-/// to its owner, so it does not go on waiting.
-#[tokio::test(start_paused = true)]
-async fn a_duplicate_whose_lease_was_adopted_does_not_wait_in_vain() {
-    let (engine, store) = engine();
-    let elsewhere = Attempt::new(RECORD, fingerprint("request"), Owner::from_u128(1));
-    let held = store.memory().claim(&elsewhere, &conflict()).await.unwrap();
-    let Claim::Execute(held) = held else { panic!("{held:?}") };
-    let waiter = spawn_once(&engine, &wait(PATIENT), never);
-    until("it waits", || engine.waiting() == 1).await;
-    store.fail_next(Verb::Claim, [Fault::TimedOut]);
-    let polls = store.calls(Verb::Claim);
-    until("a poll is lost", || store.calls(Verb::Claim) > polls).await;
-    let late = store.last_attempt().unwrap();
-    store.fail([Verb::Claim], Fault::Unavailable);
-    let _ = store.memory().release(&held, Release::Retry).await.unwrap();
-
-    store.mend();
-    let effect = Effect::gated();
-    let first = spawn_once(&engine, &conflict(), effect.work(for_now()));
-    effect.started().await;
-    store.fail_all(Fault::Unavailable);
-    sleep(LEASE * 2).await;
-    let _ = store.memory().claim(&late, &conflict()).await.unwrap();
-    store.mend();
-    effect.finish();
-    let answer = first.await.unwrap().unwrap();
-    assert!(matches!(answer, Answer::Released { .. }), "{answer:?}");
-    let back = Instant::now();
-    let answer = waiter.await.unwrap().unwrap();
-    assert!(matches!(answer, Answer::InFlight { .. }), "{answer:?}");
-    assert!(back.elapsed() < Duration::from_secs(10), "{:?}", back.elapsed());
-    let retry = once(&engine, &conflict(), Effect::new().work(completed("second"))).await.unwrap();
-    assert!(matches!(retry, Answer::Executed { .. }), "{retry:?}");
-}
-
-/// An attempt may be granted a lease by a late copy of a claim of its own, after another process had the record.
-#[tokio::test(start_paused = true)]
-async fn a_newer_lease_of_the_same_attempt_is_adopted() {
-    let (engine, store) = engine();
-    store.fail_next(Verb::Claim, [Fault::TimedOut]);
-    let effect = Effect::gated();
-    let first = spawn_once(&engine, &conflict(), effect.work(completed("first")));
-    effect.started().await;
-    let late = store.last_attempt().unwrap();
-    store.fail_all(Fault::Unavailable);
-    sleep(LEASE * 2).await;
-    let elsewhere = Attempt::new(RECORD, fingerprint("request"), Owner::from_u128(1));
-    let held = store.memory().claim(&elsewhere, &conflict()).await.unwrap();
-    let Claim::Execute(held) = held else { panic!("{held:?}") };
-    let _ = store.memory().release(&held, Release::Retry).await.unwrap();
-    let granted = store.memory().claim(&late, &conflict()).await.unwrap();
-    assert!(matches!(granted, Claim::Execute(_)), "{granted:?}");
-    store.mend();
-    effect.finish();
-    let answer = first.await.unwrap().unwrap();
-    assert!(matches!(answer, Answer::Executed { stored: Stored::Durable, .. }), "{answer:?}");
-    idle(&engine).await;
-    assert_eq!(state(store.memory()).await, Some(State::Settled(settled("first"))));
-}
-
-/// A claim that was held up somewhere for the time of an outage may land when the store is back, after the first look.
-#[tokio::test(start_paused = true)]
-async fn doubt_outlasts_an_outage_by_some_seconds() {
-    let (engine, store) = engine();
-    store.fail_next(Verb::Claim, [Fault::TimedOut; 3]);
-    store.fail([Verb::Inspect], Fault::Unavailable);
-    assert!(once(&engine, &payments(), never).await.is_err());
-    let late = store.last_attempt().unwrap();
-    sleep(OUTAGE).await;
-    store.mend();
-    sleep(Duration::from_secs(2)).await;
-    let granted = store.memory().claim(&late, &payments()).await.unwrap();
-    assert!(matches!(granted, Claim::Execute(_)), "{granted:?}");
-    idle(&engine).await;
-    assert_eq!(state(store.memory()).await, Some(State::Released));
-}
-
-/// The simulator found this. Another request under the same key is in doubt while one executes without protection:
-/// neither waits for the other.
-#[tokio::test(start_paused = true)]
-async fn an_unprotected_execution_does_not_wait_for_another_request() {
-    let open = policy().on_store_down(OnStoreDown::Open).build().unwrap();
-    let (engine, store) = engine();
-    store.fail_next(Verb::Claim, [Fault::TimedOutApplied]);
-    store.fail_all(Fault::Unavailable);
-    let attempt = engine.attempt(RECORD, fingerprint("another request"));
-    assert!(engine.once(attempt, &conflict(), never).await.is_err());
-    once(&engine, &open, Effect::new().work(completed("first"))).await.unwrap();
-    store.mend();
-    let back = Instant::now();
-    idle(&engine).await;
-    assert!(back.elapsed() < Duration::from_secs(45), "{:?}", back.elapsed());
-    assert_eq!(state(store.memory()).await, Some(State::Released));
-}
-
 /// A grant whose answer comes after the lease has run out is no right to execute: the claim is repeated.
 #[tokio::test(start_paused = true)]
 async fn a_grant_that_is_heard_of_too_late_is_asked_for_again() {
@@ -562,4 +319,21 @@ async fn work_whose_settlement_was_given_up_is_not_released() {
     until("it gives up", || engine.running() == 0).await;
     let left = state(store.memory()).await;
     assert!(matches!(left, Some(State::Leased { .. })), "{left:?}");
+}
+
+/// A claim that was held up somewhere for the time of an outage may land when the store is back, after the first look.
+#[tokio::test(start_paused = true)]
+async fn doubt_outlasts_an_outage_by_some_seconds() {
+    let (engine, store) = engine();
+    store.fail_next(Verb::Claim, [Fault::TimedOut; 3]);
+    store.fail([Verb::Inspect], Fault::Unavailable);
+    assert!(once(&engine, &payments(), never).await.is_err());
+    let late = store.last_attempt().unwrap();
+    sleep(OUTAGE).await;
+    store.mend();
+    sleep(Duration::from_secs(2)).await;
+    let granted = store.memory().claim(&late, &payments()).await.unwrap();
+    assert!(matches!(granted, Claim::Execute(_)), "{granted:?}");
+    idle(&engine).await;
+    assert_eq!(state(store.memory()).await, Some(State::Released));
 }

@@ -219,10 +219,13 @@ impl Oracle {
             return;
         };
         let is_superseded = matches!(refusal, Some(Refusal::Superseded));
+        // An owner may be granted a lease late that it did not execute under: in another life, or without protection.
+        // Another execution of its process has that one.
+        let own = self.own_execution_of(sent);
+        let is_own_lease = own.is_some_and(|execution| execution.lease.is_some());
         if let Some(execution) = &mut self.attempts[number].execution {
             execution.answered(is_superseded);
-            // What was executed without protection leaves a lease that it is granted late to whoever has one by then.
-            if execution.lease.is_some() {
+            if is_own_lease {
                 return;
             }
         }
