@@ -10,7 +10,7 @@ use tokio::time::{Instant, sleep};
 
 use crate::backoff::Backoff;
 use crate::engine::Shared;
-use crate::registry::{Joined, Presence};
+use crate::registry::{Joined, Presence, Purpose};
 use crate::renewal::Tenure;
 use crate::settling::{Write, land};
 
@@ -224,7 +224,7 @@ impl Claimant {
     /// here: it is looked for until the holder has adopted it, or handed back if the holder is done without it.
     fn hold(&mut self, lease: Lease, since: Instant) -> Claim {
         let held = match &mut self.presence {
-            Some(presence) => presence.hold(lease),
+            Some(presence) => presence.hold(lease, Purpose::Execution),
             None => Ok(lease),
         };
         let joined = match held {
@@ -233,7 +233,7 @@ impl Claimant {
         };
         self.late = Some(since + LATE_MAX);
         match joined {
-            Joined { is_same_request: true, until } => Claim::InFlight { until },
+            Joined { is_same_request: true, until, .. } => Claim::InFlight { until },
             // The record had expired under the other request.
             Joined { .. } => Claim::Mismatch,
         }
@@ -243,18 +243,19 @@ impl Claimant {
     ///
     /// The store is asked, though not for a lease: the settlement of this process may be recorded before the process
     /// hears of it, and another process may have taken over and settled. Other nodes replay that already, so that
-    /// *in progress* would take back what a client has seen (I2).
+    /// *in progress* would take back what a client has seen (I2). An execution of its own the process knows without
+    /// the store. A lease that it only hands back says nothing of the record.
     async fn join(&self, joined: Joined) -> Result<Claim, StoreError> {
-        if !joined.is_same_request {
+        let Joined { is_same_request: true, until, purpose } = joined else {
             return Ok(Claim::Mismatch);
+        };
+        match self.inspect().await {
+            Ok(Some(Record {
+                state: State::Settled(settlement), expires, fingerprint, ..
+            })) if fingerprint == self.fingerprint() => Ok(Claim::Replay { settlement, expires }),
+            Err(error) if purpose == Purpose::Return => Err(error),
+            _ => Ok(Claim::InFlight { until }),
         }
-        if let Ok(Some(record)) = self.inspect().await
-            && record.fingerprint == self.fingerprint()
-            && let State::Settled(settlement) = record.state
-        {
-            return Ok(Claim::Replay { settlement, expires: record.expires });
-        }
-        Ok(Claim::InFlight { until: joined.until })
     }
 
     /// Gives up an attempt that executed nothing, or has handed its lease back: if a claim of it was granted
@@ -262,15 +263,15 @@ impl Claimant {
     pub(crate) async fn forsake(mut self) {
         let mut looks = Looks::begin();
         while let Some(lease) = self.find_lease(&mut looks).await {
-            let Some(mut tenure) = self.found(lease) else { continue };
+            let Some(mut tenure) = self.found(lease, Purpose::Return) else { continue };
             tracing::info!(record = %self.id().prefix(), "releasing an unheard lease");
             let _ = land(&mut tenure, &Write::Release(Release::Retry), |_| ()).await;
         }
     }
 
     /// Takes up a lease that was found, unless this process has a holder to leave it to.
-    pub(crate) fn found(&mut self, lease: Lease) -> Option<Tenure> {
-        match self.presence.as_mut()?.hold(lease) {
+    pub(crate) fn found(&mut self, lease: Lease, purpose: Purpose) -> Option<Tenure> {
+        match self.presence.as_mut()?.hold(lease, purpose) {
             Ok(lease) => self.take_up(lease),
             Err(_) => None,
         }

@@ -8,7 +8,7 @@ use crate::answer::Caller;
 use crate::claiming::{Claimant, Looks};
 use crate::execution::{Work, outcome_of};
 use crate::limits::Slot;
-use crate::registry::Joined;
+use crate::registry::{Joined, Purpose};
 use crate::settling::{conclude, is_to_be_tried_again};
 use crate::{Answer, EngineError, Execution};
 
@@ -125,7 +125,7 @@ impl Errand {
         // Duplicates within this process are known without a store.
         if let Err(joined) = self.claimant.hold_unprotected() {
             return Ok(match joined {
-                Joined { is_same_request: true, until } => Answer::InFlight { until },
+                Joined { is_same_request: true, until, .. } => Answer::InFlight { until },
                 Joined { .. } => Answer::Mismatch,
             });
         }
@@ -148,7 +148,7 @@ impl Errand {
         }
         let mut looks = Looks::begin();
         while let Some(lease) = self.claimant.find_lease(&mut looks).await {
-            if let Some(mut tenure) = self.claimant.found(lease) {
+            if let Some(mut tenure) = self.claimant.found(lease, Purpose::Execution) {
                 conclude(&mut tenure, outcome.clone(), &mut self.caller).await;
             }
         }

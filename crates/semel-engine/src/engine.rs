@@ -128,7 +128,7 @@ impl<S: Store> Engine<S> {
 
     /// Whether this engine executes the record, or settles it, at the moment.
     pub fn executes(&self, id: RecordId) -> bool {
-        self.shared.registry.has_holder(id)
+        self.shared.registry.executes(id)
     }
 
     /// How many attempts are being claimed, executed or settled, in the background included.

@@ -78,8 +78,18 @@ struct Candidate {
 #[derive(Debug)]
 struct Holder {
     fingerprint: Fingerprint,
+    purpose: Purpose,
     /// When its lease runs out, as last heard from the store.
     until: Timestamp,
+}
+
+/// What a holder has its lease for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Purpose {
+    /// It executes, or settles what it has executed.
+    Execution,
+    /// It hands the lease back: nothing was executed under it.
+    Return,
 }
 
 /// What an attempt finds that comes while its own process executes or settles the record.
@@ -87,6 +97,8 @@ struct Holder {
 pub(crate) struct Joined {
     /// The fingerprints agree; if not, the attempt is a mismatch (I8).
     pub(crate) is_same_request: bool,
+    /// What is under way.
+    pub(crate) purpose: Purpose,
     /// When the lease runs out, as last heard from the store. In an outage that may be past.
     pub(crate) until: Timestamp,
 }
@@ -135,8 +147,9 @@ impl Registry {
     }
 
     /// Whether this process executes or settles a record.
-    pub(crate) fn has_holder(&self, id: RecordId) -> bool {
-        self.shard(id).get(&id).is_some_and(|local| local.holder.is_some())
+    pub(crate) fn executes(&self, id: RecordId) -> bool {
+        let executes = |holder: &Holder| holder.purpose == Purpose::Execution;
+        self.shard(id).get(&id).is_some_and(|local| local.holder.as_ref().is_some_and(executes))
     }
 
     /// Passes on to the listeners what one of them found out.
@@ -212,7 +225,8 @@ impl Candidate {
 
 impl Holder {
     fn joined_by(&self, fingerprint: Fingerprint) -> Joined {
-        Joined { is_same_request: self.fingerprint == fingerprint, until: self.until }
+        let is_same_request = self.fingerprint == fingerprint;
+        Joined { is_same_request, purpose: self.purpose, until: self.until }
     }
 }
 

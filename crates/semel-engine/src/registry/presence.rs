@@ -3,7 +3,7 @@ use std::sync::Arc;
 use semel_core::{Attempt, Fingerprint, Lease, Owner, RecordId, Timestamp};
 use semel_planted::{Bug, planted};
 
-use super::{Candidate, Holder, Joined, Local, News, Registry};
+use super::{Candidate, Holder, Joined, Local, News, Purpose, Registry};
 
 /// An attempt in the registry, from before its claim to the end of what it was granted. A holder publishes its
 /// news when this is dropped; without any, it says to look again.
@@ -44,7 +44,8 @@ impl Presence {
             local.check(self.fingerprint)?;
             match local.candidate(self.owner) {
                 Some(Candidate { is_adopted: true, .. }) => {
-                    Err(Joined { is_same_request: true, until: Timestamp::ZERO })
+                    let (purpose, until) = (Purpose::Execution, Timestamp::ZERO);
+                    Err(Joined { is_same_request: true, purpose, until })
                 }
                 _ => Ok(()),
             }
@@ -54,9 +55,9 @@ impl Presence {
     /// Becomes the holder with a lease. If there is one already, which was granted its own while this claim was under
     /// way, the holder has to [adopt](Self::adopt) the newer lease: the store has superseded the older one, and what
     /// the holder executes must be recorded.
-    pub(crate) fn hold(&mut self, lease: Lease) -> Result<Lease, Joined> {
+    pub(crate) fn hold(&mut self, lease: Lease, purpose: Purpose) -> Result<Lease, Joined> {
         let (owner, holds) = (self.owner, self.holds);
-        let holder = Holder { fingerprint: self.fingerprint, until: lease.until() };
+        let holder = Holder { fingerprint: self.fingerprint, purpose, until: lease.until() };
         let held = self.registry.with(self.id, |local| {
             let is_adopted = local.candidate(owner).is_some_and(|it| it.is_adopted);
             match &local.holder {
@@ -79,7 +80,8 @@ impl Presence {
     pub(crate) fn hold_unprotected(&mut self) -> Result<(), Joined> {
         self.registry.with(self.id, |local| {
             local.check(self.fingerprint)?;
-            local.holder = Some(Holder { fingerprint: self.fingerprint, until: Timestamp::ZERO });
+            let (fingerprint, purpose) = (self.fingerprint, Purpose::Execution);
+            local.holder = Some(Holder { fingerprint, purpose, until: Timestamp::ZERO });
             Ok(())
         })?;
         self.holds = true;

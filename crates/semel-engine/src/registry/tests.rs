@@ -18,7 +18,7 @@ fn lease(number: u8, fence: Fence) -> Lease {
 
 fn holder(registry: &Arc<Registry>, number: u8) -> Presence {
     let mut presence = registry.enter(&attempt(number, 1)).unwrap();
-    let _ = presence.hold(lease(number, Fence::FIRST)).unwrap();
+    let _ = presence.hold(lease(number, Fence::FIRST), Purpose::Execution).unwrap();
     presence
 }
 
@@ -85,7 +85,8 @@ fn no_attempt_enters_past_a_holder() {
     let holder = holder(&registry, 1);
     let joined = registry.enter(&attempt(1, 2)).unwrap_err();
     let until = Timestamp::from_millis(5);
-    assert_eq!(joined, Joined { is_same_request: true, until });
+    let purpose = Purpose::Execution;
+    assert_eq!(joined, Joined { is_same_request: true, purpose, until });
 
     let other = Fingerprint::from_bytes([2; 32]);
     let other = Attempt::new(record(1), other, Owner::from_u128(3));
@@ -104,7 +105,9 @@ fn a_lease_granted_beside_a_holder_is_adopted_by_it() {
     let holder = holder(&registry, 1);
     assert!(late.check().is_err(), "a claim is not repeated past a holder");
     assert!(holder.has_other_claimants());
-    assert!(late.hold(lease(1, Fence::FIRST.next())).unwrap_err().is_same_request);
+    assert!(
+        late.hold(lease(1, Fence::FIRST.next()), Purpose::Execution).unwrap_err().is_same_request
+    );
     assert!(!late.is_adopted());
 
     let until = Timestamp::from_millis(9);
@@ -123,7 +126,7 @@ fn an_adopted_lease_gives_its_first_owner_no_right() {
     let holder = holder(&registry, 1);
     assert!(holder.adopt(Owner::from_u128(2), Timestamp::from_millis(9)));
     drop(holder);
-    assert!(late.hold(lease(1, Fence::FIRST.next())).is_err());
+    assert!(late.hold(lease(1, Fence::FIRST.next()), Purpose::Execution).is_err());
     drop(late);
     assert!(is_empty(&registry));
 }
@@ -135,7 +138,7 @@ fn a_holder_goes_on_under_a_newer_lease_of_its_own() {
     let mut holder = holder(&registry, 1);
     assert!(holder.adopt(Owner::from_u128(1), Timestamp::from_millis(9)));
     assert!(!holder.is_adopted());
-    assert!(holder.hold(lease(1, Fence::FIRST.next())).is_ok());
+    assert!(holder.hold(lease(1, Fence::FIRST.next()), Purpose::Execution).is_ok());
 }
 
 #[test]
@@ -144,9 +147,9 @@ fn an_execution_without_a_lease_adopts_one() {
     let mut late = registry.enter(&attempt(1, 2)).unwrap();
     let mut holder = registry.enter(&attempt(1, 1)).unwrap();
     holder.hold_unprotected().unwrap();
-    assert!(late.hold(lease(1, Fence::FIRST)).is_err());
+    assert!(late.hold(lease(1, Fence::FIRST), Purpose::Execution).is_err());
     assert!(holder.adopt(Owner::from_u128(2), Timestamp::from_millis(9)));
-    assert!(holder.hold(lease(1, Fence::FIRST)).is_ok());
+    assert!(holder.hold(lease(1, Fence::FIRST), Purpose::Execution).is_ok());
 }
 
 #[test]

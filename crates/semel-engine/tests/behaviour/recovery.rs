@@ -4,7 +4,7 @@
 use std::time::Duration;
 
 use semel_core::{Claim, OnAbandoned, OnUnknown, Outcome, Policy, RecordId, Reply, State};
-use semel_engine::{Answer, Engine, Stored};
+use semel_engine::{Answer, Engine, EngineError, Stored};
 use semel_store::Store;
 use tokio::time::{Instant, sleep};
 
@@ -319,6 +319,29 @@ async fn work_whose_settlement_was_given_up_is_not_released() {
     until("it gives up", || engine.running() == 0).await;
     let left = state(store.memory()).await;
     assert!(matches!(left, Some(State::Leased { .. })), "{left:?}");
+}
+
+/// A fault run found this. A lease is handed back that nothing was executed under, and the store goes away: what another
+/// node has replayed by then must not be called in progress (I2).
+#[tokio::test(start_paused = true)]
+async fn a_lease_that_is_handed_back_is_no_execution_in_progress() {
+    let memory = memory();
+    let ((here, store), (there, _)) = (engine_over(&memory), engine_over(&memory));
+    store.fail_next(Verb::Claim, [Fault::TimedOutApplied]);
+    store.fail([Verb::Claim, Verb::Release, Verb::Renew], Fault::Unavailable);
+    assert!(once(&here, &conflict(), never).await.is_err());
+    sleep(Duration::from_secs(1)).await;
+    let retry = once(&here, &conflict(), never).await.unwrap();
+    assert!(matches!(retry, Answer::InFlight { .. }), "the store says so: {retry:?}");
+    store.fail_all(Fault::Unavailable);
+    sleep(LEASE * 2).await;
+    once(&there, &conflict(), Effect::new().work(completed("second"))).await.unwrap();
+    let retry = once(&here, &conflict(), never).await;
+    assert!(matches!(retry, Err(EngineError::Store(_))), "{retry:?}");
+    store.mend();
+    idle(&here).await;
+    let retry = once(&here, &conflict(), never).await.unwrap();
+    assert_eq!(retry.reply(), Some(&Reply::new("second")), "{retry:?}");
 }
 
 /// A claim that was held up somewhere for the time of an outage may land when the store is back, after the first look.
