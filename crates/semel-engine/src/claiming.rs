@@ -98,8 +98,10 @@ impl Claimant {
 
     /// Takes up a lease that the latest claim was granted.
     pub(crate) fn take_up(&mut self, lease: Lease) -> Option<Tenure> {
-        // Neither is ever missing: there is no lease without a claim.
-        let (presence, since) = (self.presence.take()?, self.sent?);
+        // Never missing: it is what the lease is held with.
+        let presence = self.presence.take()?;
+        // An execution without protection may have adopted it, and have claimed nothing itself.
+        let since = self.sent.unwrap_or_else(Instant::now);
         let (shared, policy) = (self.shared.clone(), self.policy.clone());
         Some(Tenure::new(shared, policy, lease, since, self.is_in_doubt(), presence))
     }

@@ -88,7 +88,7 @@ struct Holder {
 pub(crate) enum Purpose {
     /// It executes, or settles what it has executed.
     Execution,
-    /// It hands the lease back: nothing was executed under it.
+    /// It hands the lease back: nothing was executed under it, or what was executed may be tried again.
     Return,
 }
 

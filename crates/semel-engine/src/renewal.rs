@@ -104,6 +104,11 @@ impl Tenure {
         Execution::leased(lease.id(), lease.fence(), lease.expires(), self.lost.clone())
     }
 
+    /// What is left to do is to hand the lease back.
+    pub(crate) fn returns(&self) {
+        self.presence.returns();
+    }
+
     /// Tells those who wait in this process.
     pub(crate) fn publish(&mut self, news: News) {
         self.presence.publish(news);

@@ -44,6 +44,9 @@ pub(crate) enum Landed {
 /// is no longer heard.
 pub(crate) async fn conclude(tenure: &mut Tenure, outcome: Outcome, caller: &mut Caller) -> Answer {
     let write = Write::of(&outcome, tenure.policy().on_unknown());
+    if let Write::Release(Release::Retry) = write {
+        tenure.returns();
+    }
     if planted(Bug::AnswerBeforeSettle) {
         caller.answer(Ok(own_answer(tenure, &outcome, Stored::Durable)));
     }

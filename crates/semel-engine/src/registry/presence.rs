@@ -88,6 +88,15 @@ impl Presence {
         Ok(())
     }
 
+    /// What is left to do is to hand the lease back.
+    pub(crate) fn returns(&self) {
+        self.as_holder(|local| {
+            if let Some(holder) = &mut local.holder {
+                holder.purpose = Purpose::Return;
+            }
+        });
+    }
+
     /// Takes note of a renewal.
     pub(crate) fn renewed(&self, until: Timestamp) {
         self.as_holder(|local| {

@@ -344,6 +344,24 @@ async fn a_lease_that_is_handed_back_is_no_execution_in_progress() {
     assert_eq!(retry.reply(), Some(&Reply::new("second")), "{retry:?}");
 }
 
+/// The same for an execution that failed for now, whose lease is handed back.
+#[tokio::test(start_paused = true)]
+async fn what_may_be_tried_again_is_no_execution_in_progress() {
+    let memory = memory();
+    let ((here, store), (there, _)) = (engine_over(&memory), engine_over(&memory));
+    store.fail([Verb::Release, Verb::Renew], Fault::Unavailable);
+    once(&here, &conflict(), Effect::new().work(for_now())).await.unwrap();
+    store.fail_all(Fault::Unavailable);
+    sleep(LEASE * 2).await;
+    once(&there, &conflict(), Effect::new().work(completed("second"))).await.unwrap();
+    let retry = once(&here, &conflict(), never).await;
+    assert!(matches!(retry, Err(EngineError::Store(_))), "{retry:?}");
+    store.mend();
+    idle(&here).await;
+    let retry = once(&here, &conflict(), never).await.unwrap();
+    assert_eq!(retry.reply(), Some(&Reply::new("second")), "{retry:?}");
+}
+
 /// A claim that was held up somewhere for the time of an outage may land when the store is back, after the first look.
 #[tokio::test(start_paused = true)]
 async fn doubt_outlasts_an_outage_by_some_seconds() {
