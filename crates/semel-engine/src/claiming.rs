@@ -235,7 +235,7 @@ impl Claimant {
         };
         self.late = Some(since + LATE_MAX);
         match joined {
-            Joined { is_same_request: true, until, .. } => Claim::InFlight { until },
+            Joined { is_same_request: true, until } => Claim::InFlight { until },
             // The record had expired under the other request.
             Joined { .. } => Claim::Mismatch,
         }
@@ -248,14 +248,15 @@ impl Claimant {
     /// *in progress* would take back what a client has seen (I2). An execution of its own the process knows without
     /// the store. A lease that it only hands back says nothing of the record.
     async fn join(&self, joined: Joined) -> Result<Claim, StoreError> {
-        let Joined { is_same_request: true, until, purpose } = joined else {
+        let Joined { is_same_request: true, until } = joined else {
             return Ok(Claim::Mismatch);
         };
         match self.inspect().await {
             Ok(Some(Record {
                 state: State::Settled(settlement), expires, fingerprint, ..
             })) if fingerprint == self.fingerprint() => Ok(Claim::Replay { settlement, expires }),
-            Err(error) if purpose == Purpose::Return => Err(error),
+            // By now the execution may be over, and its outcome known elsewhere.
+            Err(error) if !self.shared.registry.executes(self.id()) => Err(error),
             _ => Ok(Claim::InFlight { until }),
         }
     }

@@ -124,10 +124,14 @@ impl Errand {
         }
         // Duplicates within this process are known without a store.
         if let Err(joined) = self.claimant.hold_unprotected() {
-            return Ok(match joined {
-                Joined { is_same_request: true, until, .. } => Answer::InFlight { until },
-                Joined { .. } => Answer::Mismatch,
-            });
+            return match joined {
+                Joined { is_same_request: false, .. } => Ok(Answer::Mismatch),
+                Joined { until, .. } if self.claimant.shared().registry.executes(id) => {
+                    Ok(Answer::InFlight { until })
+                }
+                // A lease of this process is being handed back, which says nothing of the record.
+                Joined { .. } => Err(error.into()),
+            };
         }
         tracing::warn!(record = %id.prefix(), %error, "executing without protection");
         let outcome = outcome_of(id, work(Execution::bypassed(id)).await);

@@ -97,8 +97,6 @@ pub(crate) enum Purpose {
 pub(crate) struct Joined {
     /// The fingerprints agree; if not, the attempt is a mismatch (I8).
     pub(crate) is_same_request: bool,
-    /// What is under way.
-    pub(crate) purpose: Purpose,
     /// When the lease runs out, as last heard from the store. In an outage that may be past.
     pub(crate) until: Timestamp,
 }
@@ -146,7 +144,7 @@ impl Registry {
         Presence::new(self, attempt)
     }
 
-    /// Whether this process executes or settles a record.
+    /// Whether this process executes a record, or settles it.
     pub(crate) fn executes(&self, id: RecordId) -> bool {
         let executes = |holder: &Holder| holder.purpose == Purpose::Execution;
         self.shard(id).get(&id).is_some_and(|local| local.holder.as_ref().is_some_and(executes))
@@ -225,8 +223,7 @@ impl Candidate {
 
 impl Holder {
     fn joined_by(&self, fingerprint: Fingerprint) -> Joined {
-        let is_same_request = self.fingerprint == fingerprint;
-        Joined { is_same_request, purpose: self.purpose, until: self.until }
+        Joined { is_same_request: self.fingerprint == fingerprint, until: self.until }
     }
 }
 

@@ -44,8 +44,7 @@ impl Presence {
             local.check(self.fingerprint)?;
             match local.candidate(self.owner) {
                 Some(Candidate { is_adopted: true, .. }) => {
-                    let (purpose, until) = (Purpose::Execution, Timestamp::ZERO);
-                    Err(Joined { is_same_request: true, purpose, until })
+                    Err(Joined { is_same_request: true, until: Timestamp::ZERO })
                 }
                 _ => Ok(()),
             }

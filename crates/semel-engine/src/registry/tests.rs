@@ -85,8 +85,7 @@ fn no_attempt_enters_past_a_holder() {
     let holder = holder(&registry, 1);
     let joined = registry.enter(&attempt(1, 2)).unwrap_err();
     let until = Timestamp::from_millis(5);
-    let purpose = Purpose::Execution;
-    assert_eq!(joined, Joined { is_same_request: true, purpose, until });
+    assert_eq!(joined, Joined { is_same_request: true, until });
 
     let other = Fingerprint::from_bytes([2; 32]);
     let other = Attempt::new(record(1), other, Owner::from_u128(3));

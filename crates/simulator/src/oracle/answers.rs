@@ -1,7 +1,7 @@
 //! What clients were told.
 
 use semel_core::invariants::Invariant;
-use semel_core::{Fence, OnStoreDown, OnUnknown, Outcome, Settlement, Timestamp};
+use semel_core::{Fence, OnStoreDown, OnUnknown, Outcome, Release, Settlement, Timestamp};
 use semel_engine::{Answer, EngineError, Stored};
 
 use super::life::Life;
@@ -68,7 +68,8 @@ impl Oracle {
             let is_before = life.settled_at.is_some_and(|at| at < log.began.at);
             is_before && life.fingerprint == log.fingerprint && life.is_live(moment.now)
         });
-        let is_excused = self.went_back || self.is_explained(log.node, log.began.at);
+        let is_kept_away = || self.is_explained(log.node, log.began.at);
+        let is_excused = self.went_back || is_kept_away() && self.has_own_work(log);
         require(
             Invariant::SettledIsFinal,
             Some(log.key),
@@ -80,6 +81,20 @@ impl Oracle {
                 )
             },
         )
+    }
+
+    /// Has the process of an attempt executed the same, or does it still? That it knows without the store. Of work that is
+    /// to be tried again it knows no more once the work has ended.
+    fn has_own_work(&self, log: &AttemptLog) -> bool {
+        let on_unknown = self.keys[log.key].policy.on_unknown();
+        self.attempts.iter().any(|other| {
+            let is_ours = other.is_beside(log) && other.fingerprint == log.fingerprint;
+            let execution = other.execution.as_ref().filter(|_| is_ours);
+            execution.is_some_and(|it| {
+                let is_over = it.is_released_by(Release::Retry, on_unknown);
+                !is_over || it.ended_at >= log.began.at
+            })
+        })
     }
 
     /// An answer is never said to hold until before it was asked for, unless the record is gone.

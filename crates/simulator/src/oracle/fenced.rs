@@ -241,7 +241,7 @@ impl ExecutionLog {
         }
     }
 
-    fn is_released_by(&self, how: Release, on_unknown: OnUnknown) -> bool {
+    pub(super) fn is_released_by(&self, how: Release, on_unknown: OnUnknown) -> bool {
         match &self.ended {
             Some(Ended::With(Outcome::FailedForNow(_))) => how == Release::Retry,
             Some(Ended::Panicked | Ended::With(Outcome::Unknown(_))) => {
