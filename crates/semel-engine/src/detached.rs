@@ -117,7 +117,7 @@ impl Errand {
     ) -> Result<Answer, EngineError> {
         let id = self.claimant.id();
         // A damaged store is not one that is away: the record that cannot be read may be settled. Nor is one that
-        // declines: the record may be locked by whoever executes.
+        // declines: an execution may have the record locked.
         let open = self.claimant.policy().on_store_down() == OnStoreDown::Open;
         if !open || !error.is_outage() {
             return Err(error.into());

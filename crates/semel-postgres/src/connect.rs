@@ -332,9 +332,9 @@ mod tests {
         let options = Options::from_url(&url).unwrap();
         let connector = tls::connector(&options.tls).unwrap();
         let right: SocketAddr = ([127, 0, 0, 1], server.port()).into();
-        let nobody: SocketAddr = ([127, 0, 0, 3], server.port()).into();
+        let unused: SocketAddr = ([127, 0, 0, 3], server.port()).into();
         let one = &options.servers[0];
-        let connected = connect_to_any(one, &[right, nobody], &options, &connector, None).await;
+        let connected = connect_to_any(one, &[right, unused], &options, &connector, None).await;
         assert!(matches!(connected.map(drop), Err(OpenError::Refused { .. })));
     }
 }
