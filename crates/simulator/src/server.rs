@@ -17,7 +17,7 @@ pub(crate) struct Server {
     world: World,
     disk: Disk,
     state: Mutex<State>,
-    /// Told when the server is back.
+    /// Notified when the server is back.
     back: Notify,
     /// Per node: who is told of changes.
     news: Mutex<Vec<BTreeMap<RecordId, watch::Sender<Told>>>>,

@@ -6,17 +6,40 @@ use std::time::Duration;
 use semel_core::{Attempt, Claim, Fence, OnStoreDown, Outcome, Owner, Release, Reply, State};
 use semel_engine::{Answer, Stored};
 use semel_store::Store;
+use semel_store::scripted::ScriptedStore;
+use tokio::task::JoinHandle;
 use tokio::time::{Instant, sleep};
 
 use crate::support::{
-    Effect, Fault, LEASE, RECORD, Verb, completed, conflict, engine, fingerprint, idle, never,
-    once, policy, settle_down, settled, spawn_once, state, until, wait,
+    Answered, Effect, Fault, LEASE, RECORD, TestEngine, Verb, completed, conflict, engine,
+    fingerprint, idle, never, once, policy, settle_down, settled, spawn_once, state, until, wait,
 };
 
 const PATIENT: Duration = Duration::from_mins(10);
 
 fn for_now() -> Outcome {
     Outcome::FailedForNow(Reply::new("503"))
+}
+
+/// A duplicate that waits for work of another process, and one of whose claims is lost on its way. The work is handed
+/// back then.
+async fn duplicate_in_doubt(
+    engine: &TestEngine,
+    store: &ScriptedStore,
+) -> (JoinHandle<Answered>, Attempt) {
+    let elsewhere = Attempt::new(RECORD, fingerprint("request"), Owner::from_u128(1));
+    let held = store.memory().claim(&elsewhere, &conflict()).await.unwrap();
+    let Claim::Execute(held) = held else { panic!("{held:?}") };
+    let waiter = spawn_once(engine, &wait(PATIENT), never);
+    until("it waits", || engine.waiting() == 1).await;
+    store.fail_next(Verb::Claim, [Fault::TimedOut]);
+    let polls = store.calls(Verb::Claim);
+    until("a poll is lost", || store.calls(Verb::Claim) > polls).await;
+    let late = store.last_attempt().unwrap();
+    store.fail([Verb::Claim], Fault::Unavailable);
+    let _ = store.memory().release(&held, Release::Retry).await.unwrap();
+    store.mend();
+    (waiter, late)
 }
 
 /// A claim that was sent before this process had an execution is granted past it, after an outage. Its lease
@@ -109,19 +132,7 @@ async fn a_second_outage_parts_no_execution_from_the_newer_lease_of_its_process(
 #[tokio::test(start_paused = true)]
 async fn a_lease_that_a_waiting_duplicate_has_unheard_is_adopted_at_once() {
     let (engine, store) = engine();
-    let elsewhere = Attempt::new(RECORD, fingerprint("request"), Owner::from_u128(1));
-    let held = store.memory().claim(&elsewhere, &conflict()).await.unwrap();
-    let Claim::Execute(held) = held else { panic!("{held:?}") };
-    let waiter = spawn_once(&engine, &wait(PATIENT), never);
-    until("it waits", || engine.waiting() == 1).await;
-    store.fail_next(Verb::Claim, [Fault::TimedOut]);
-    let polls = store.calls(Verb::Claim);
-    until("a poll is lost", || store.calls(Verb::Claim) > polls).await;
-    let late = store.last_attempt().unwrap();
-    store.fail([Verb::Claim], Fault::Unavailable);
-    let _ = store.memory().release(&held, Release::Retry).await.unwrap();
-
-    store.mend();
+    let (waiter, late) = duplicate_in_doubt(&engine, &store).await;
     let effect = Effect::gated();
     let first = spawn_once(&engine, &conflict(), effect.work(completed("first")));
     effect.started().await;
@@ -166,19 +177,7 @@ async fn an_adopted_lease_is_not_looked_for_by_its_first_owner() {
 #[tokio::test(start_paused = true)]
 async fn a_duplicate_whose_lease_was_adopted_does_not_wait_in_vain() {
     let (engine, store) = engine();
-    let elsewhere = Attempt::new(RECORD, fingerprint("request"), Owner::from_u128(1));
-    let held = store.memory().claim(&elsewhere, &conflict()).await.unwrap();
-    let Claim::Execute(held) = held else { panic!("{held:?}") };
-    let waiter = spawn_once(&engine, &wait(PATIENT), never);
-    until("it waits", || engine.waiting() == 1).await;
-    store.fail_next(Verb::Claim, [Fault::TimedOut]);
-    let polls = store.calls(Verb::Claim);
-    until("a poll is lost", || store.calls(Verb::Claim) > polls).await;
-    let late = store.last_attempt().unwrap();
-    store.fail([Verb::Claim], Fault::Unavailable);
-    let _ = store.memory().release(&held, Release::Retry).await.unwrap();
-
-    store.mend();
+    let (waiter, late) = duplicate_in_doubt(&engine, &store).await;
     let effect = Effect::gated();
     let first = spawn_once(&engine, &conflict(), effect.work(for_now()));
     effect.started().await;

@@ -3,14 +3,17 @@
 
 use std::time::Duration;
 
-use semel_core::{Claim, OnAbandoned, OnUnknown, Outcome, Policy, RecordId, Reply, State};
+use semel_core::{
+    Claim, OnAbandoned, OnStoreDown, OnUnknown, Outcome, Policy, RecordId, Reply, State,
+};
 use semel_engine::{Answer, Engine, EngineError, Stored};
 use semel_store::Store;
+use semel_store::scripted::ScriptedStore;
 use tokio::time::{Instant, sleep};
 
 use crate::support::{
-    Effect, Fault, LEASE, RECORD, Verb, completed, conflict, engine, engine_over, fingerprint,
-    idle, memory, never, once, policy, settled, spawn_once, state, until, wait,
+    Effect, Fault, LEASE, RECORD, TestEngine, Verb, completed, conflict, engine, engine_over,
+    fingerprint, idle, memory, never, once, policy, settled, spawn_once, state, until, wait,
 };
 
 const OUTAGE: Duration = Duration::from_mins(1);
@@ -321,6 +324,24 @@ async fn work_whose_settlement_was_given_up_is_not_released() {
     assert!(matches!(left, Some(State::Leased { .. })), "{left:?}");
 }
 
+/// While another node executes and settles. A route that fails open is no exception.
+async fn refuses_a_retry_of_what_is_settled_elsewhere(
+    here: &TestEngine,
+    store: &ScriptedStore,
+    there: &TestEngine,
+) {
+    once(there, &conflict(), Effect::new().work(completed("second"))).await.unwrap();
+    let open = policy().on_store_down(OnStoreDown::Open).build().unwrap();
+    for policy in [conflict(), open] {
+        let retry = once(here, &policy, never).await;
+        assert!(matches!(retry, Err(EngineError::Store(_))), "{retry:?}");
+    }
+    store.mend();
+    idle(here).await;
+    let retry = once(here, &conflict(), never).await.unwrap();
+    assert_eq!(retry.reply(), Some(&Reply::new("second")), "{retry:?}");
+}
+
 /// A fault run found this. A lease is handed back that nothing was executed under, and the store goes away: what another
 /// node has replayed by then must not be called in progress (I2).
 #[tokio::test(start_paused = true)]
@@ -335,13 +356,7 @@ async fn a_lease_that_is_handed_back_is_no_execution_in_progress() {
     assert!(matches!(retry, Answer::InFlight { .. }), "the store says so: {retry:?}");
     store.fail_all(Fault::Unavailable);
     sleep(LEASE * 2).await;
-    once(&there, &conflict(), Effect::new().work(completed("second"))).await.unwrap();
-    let retry = once(&here, &conflict(), never).await;
-    assert!(matches!(retry, Err(EngineError::Store(_))), "{retry:?}");
-    store.mend();
-    idle(&here).await;
-    let retry = once(&here, &conflict(), never).await.unwrap();
-    assert_eq!(retry.reply(), Some(&Reply::new("second")), "{retry:?}");
+    refuses_a_retry_of_what_is_settled_elsewhere(&here, &store, &there).await;
 }
 
 /// The same for an execution that failed for now, whose lease is handed back.
@@ -353,13 +368,7 @@ async fn what_may_be_tried_again_is_no_execution_in_progress() {
     once(&here, &conflict(), Effect::new().work(for_now())).await.unwrap();
     store.fail_all(Fault::Unavailable);
     sleep(LEASE * 2).await;
-    once(&there, &conflict(), Effect::new().work(completed("second"))).await.unwrap();
-    let retry = once(&here, &conflict(), never).await;
-    assert!(matches!(retry, Err(EngineError::Store(_))), "{retry:?}");
-    store.mend();
-    idle(&here).await;
-    let retry = once(&here, &conflict(), never).await.unwrap();
-    assert_eq!(retry.reply(), Some(&Reply::new("second")), "{retry:?}");
+    refuses_a_retry_of_what_is_settled_elsewhere(&here, &store, &there).await;
 }
 
 /// A claim that was held up somewhere for the time of an outage may land when the store is back, after the first look.

@@ -49,7 +49,7 @@ pub(super) enum Caller {
     Holder,
     /// Wants to know whether the store is there: the best probe there is.
     Watcher,
-    /// A user who is let through at once, since the probes before say little about others.
+    /// A user that is let through at once, since the probes before say little about others.
     Relief,
 }
 

@@ -412,7 +412,7 @@ async fn claims_wait_once_also_if_the_store_goes_and_comes_back() {
     assert!(back.elapsed() <= Duration::from_secs(1) + MILLISECOND, "{:?}", back.elapsed());
 }
 
-/// Whoever made the claim waits for it for a little longer than its deadline, and for no second more.
+/// The caller of a claim waits for it a little longer than its deadline, and for no second more.
 #[tokio::test(start_paused = true)]
 async fn what_a_claim_stood_back_counts_for_its_deadline() {
     let (inner, guarded, _) = outage_with_a_holder().await;

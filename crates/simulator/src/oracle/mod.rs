@@ -45,7 +45,7 @@ pub(crate) struct Oracle {
     processes: Vec<usize>,
     /// Did the store's clock go back?
     went_back: bool,
-    /// Is what is told now the second copy of a verb whose first one was answered?
+    /// Whether the present event is the second copy of a verb whose first one was answered.
     is_doubled: bool,
     ghosts: u64,
 }
@@ -154,7 +154,7 @@ impl Oracle {
         self.went_back = true;
     }
 
-    /// What is told from now on is the second copy of a verb whose first one was answered, or no longer is.
+    /// The events from now on are of the second copy of a verb whose first one was answered, or no longer are.
     pub(crate) fn doubled(&mut self, is_doubled: bool) {
         self.is_doubled = is_doubled;
     }

@@ -52,7 +52,7 @@ fn another_gateway_or_another_process_may_take_over() {
     }
 }
 
-/// The same, though another lease was granted between the two, which nobody executed under.
+/// The same, though another lease was granted between the two, under which nothing was executed.
 fn executed_later(story: &mut Story) -> &mut Story {
     executed_again(story, 0, 3)
 }
