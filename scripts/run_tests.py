@@ -1,7 +1,10 @@
 #!/usr/bin/env python3
 """Builds all tests of the workspace and runs several of their programs at once.
 
-    scripts/run_tests.py [--jobs N] [--again "ENV=VALUE [PACKAGE/]TEST ARGUMENTS"]... -- CARGO_ARGUMENTS
+    scripts/run_tests.py [--jobs N] [--again "ENV=VALUE [PACKAGE/]TEST ARGUMENTS"]...
+        [--narrow "[PACKAGE/]TEST ARGUMENTS"]... -- CARGO_ARGUMENTS
+
+--again runs a program once more in another setting; --narrow gives a program arguments, such as the tests to skip.
 
 Most tests wait: for servers that start, for leases that run out. cargo runs one test program after
 the other, so that the machine idles; here they share it. A program's output is shown when it fails,
@@ -67,15 +70,28 @@ def build(arguments):
     return programs
 
 
-def again(programs, wish):
-    """The same tests once more, in another setting."""
-    setting, test, *arguments = wish.split()
-    key, value = setting.split("=")
+def named(programs, test):
+    """The programs of this name."""
     name = f" {test}".replace("/", " ")
     found = [program for program in programs if f" {program.name}".endswith(name)]
     if not found:
         sys.exit(f"no test program is called {test}")
+    return found
+
+
+def again(programs, wish):
+    """The same tests once more, in another setting."""
+    setting, test, *arguments = wish.split()
+    key, value = setting.split("=")
+    found = named(programs, test)
     return [Program(one.name, one.path, one.directory, {key: value}, arguments) for one in found]
+
+
+def narrow(programs, wish):
+    """Gives programs arguments."""
+    test, *arguments = wish.split()
+    for program in named(programs, test):
+        program.arguments = arguments
 
 
 def run(program, options):
@@ -125,12 +141,15 @@ def main():
     parser.add_argument("--threads", type=int, help="tests at once in each program")
     parser.add_argument("--show", default="", help="a package whose output is shown")
     parser.add_argument("--again", action="append", default=[], help="one of them again, so")
+    parser.add_argument("--narrow", action="append", default=[], help="arguments for one of them")
     parser.add_argument("cargo", nargs="*", help="arguments for cargo test")
     options = parser.parse_args()
 
     began = time.monotonic()
     built = build(options.cargo)
     print(f"built in {time.monotonic() - began:.0f} s", flush=True)
+    for wish in options.narrow:
+        narrow(built, wish)
     repeated = [program for wish in options.again for program in again(built, wish)]
     programs = sorted(built + repeated, key=Program.rank)
     lock, failed, totals = threading.Lock(), {}, [0, 0, 0]

@@ -62,7 +62,7 @@ async fn fresh(arguments: &Arguments, scratch: &Path) -> anyhow::Result<Vec<Line
     for producers in [64, 256] {
         let (mut raw, mut power, mut process) = (Vec::new(), Vec::new(), Vec::new());
         for round in 0..arguments.rounds {
-            // In turns: whoever comes first finds the disk and the processor in another mood.
+            // In turns: the second finds the disk and the processor in another state.
             for turn in 0..3 {
                 match (round + turn) % 3 {
                     0 => raw.push(append(arguments, scratch, producers).await?),

@@ -141,7 +141,7 @@ impl Run {
         let records =
             arguments.records_max.unwrap_or(if arguments.quick { 10_000 } else { 10_000_000 });
         let limits = Limits { rounds, seconds: seconds.min(GROWTH_SECONDS), records };
-        // Whoever chooses may need few of them, and is told of each when it is needed.
+        // A selection may need few of these tools, so each is checked when it is needed.
         let also: &[_] = if choice.only.is_empty() { &SERVERS_AND_PEERS } else { &[] };
         let tools = Tools::find(choice.semel.as_deref(), also)?;
         Ok(Self { entries, tools, rounds, seconds, limits, page })

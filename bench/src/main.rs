@@ -6,6 +6,7 @@
 mod embedded;
 mod field;
 mod figures;
+mod flood;
 mod gateway;
 mod growth;
 mod http;
@@ -37,6 +38,8 @@ enum Command {
     Embedded(embedded::Arguments),
     /// The gateway against nginx as a plain reverse proxy, and what protection adds.
     Gateway(gateway::Arguments),
+    /// One client that resets its requests, and another that works meanwhile.
+    Flood(flood::Arguments),
     /// The PostgreSQL store and same-transaction mode against pgbench and plain transactions.
     Postgres(postgres::Arguments),
     /// The Redis store against redis-benchmark with the same scripts.
@@ -68,6 +71,7 @@ fn main() -> anyhow::Result<()> {
         Command::Probes(choice) => field::probes(&choice),
         Command::Embedded(arguments) => embedded::run(&arguments),
         Command::Gateway(arguments) => gateway::run(&arguments),
+        Command::Flood(arguments) => flood::run(&arguments),
         Command::Postgres(arguments) => postgres::run(&arguments),
         Command::Redis(arguments) => redis::run(&arguments),
         Command::Upstream => http::upstream::serve(),

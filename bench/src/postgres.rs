@@ -94,8 +94,8 @@ impl Bench<'_> {
         Duration::from_secs(self.arguments.schedule.seconds)
     }
 
-    /// The ratio of two subjects, in the median of all rounds. In each they take turns, and change
-    /// places: whoever comes next finds the machine in another mood.
+    /// The ratio of two subjects, in the median of all rounds. In each they take turns, and change places, as the
+    /// second finds the machine in another state.
     async fn in_turns(
         &self,
         names: [&str; 2],

@@ -138,7 +138,7 @@ mod tests {
     }
 
     #[test]
-    fn what_went_wrong_keeps_to_its_cell() {
+    fn an_error_text_stays_in_its_cell() {
         assert_eq!(said(Err(anyhow::anyhow!("it said:\na|b"))), "no answer (it said: a/b)");
     }
 

@@ -30,7 +30,7 @@ pub(crate) async fn append(log: RawLog, producers: usize, claims: u64) -> Round 
     round(producers, claims, move |id| {
         let log = Arc::clone(&log);
         async move {
-            // The same work as a caller of the store does before it asks.
+            // The same work as a caller of the store does before its call.
             let attempt = attempt(id);
             let mut value = vec![0_u8; CLAIM_BYTES];
             value[..16].copy_from_slice(&attempt.owner().as_u128().to_le_bytes());

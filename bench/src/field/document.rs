@@ -54,7 +54,7 @@ mod tests {
         Part { name, text: text.to_owned() }
     }
 
-    /// Whoever adds a subject, or takes one out, has to measure.
+    /// A changed set of subjects needs a new measurement.
     #[test]
     fn the_page_has_all_subjects_parts_and_plots() {
         let docs = Path::new(env!("CARGO_MANIFEST_DIR")).join("../docs");

@@ -19,8 +19,8 @@ pub(crate) struct Ground<'a> {
     pub(crate) postgres: Option<Postgres>,
 }
 
-/// Each has an app or upstream of its own, and a Redis of its own, so that nobody finds what
-/// another has left there. Dropped in this order.
+/// Each has an app or upstream of its own, and a Redis of its own, so that it finds no data of another. Dropped in
+/// this order.
 pub(crate) struct Entrant {
     pub(crate) entry: &'static Entry,
     pub(crate) subject: Subject,
@@ -60,7 +60,7 @@ impl Entrant {
         Ok(Self { entry, subject, behind, redis })
     }
 
-    /// Starts it anew, with the same records, after it was killed.
+    /// Starts it again after a kill, with the same records.
     pub(crate) fn start_again(&mut self, ground: &Ground<'_>) -> anyhow::Result<()> {
         self.subject = subject(self.entry, self.behind.as_ref(), self.redis.as_ref(), ground)?;
         Ok(())

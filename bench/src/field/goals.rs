@@ -73,7 +73,7 @@ impl Goal {
     }
 }
 
-/// Who does without records what a gateway does with them: the best of these.
+/// The baseline without records: the best of these.
 const fn bare(load: Load) -> &'static [&'static str] {
     match load {
         Load::Get | Load::First => &[NGINX, NGINX_ONE],
@@ -97,7 +97,7 @@ pub(crate) fn write_goals(rows: &[Row]) -> String {
     text
 }
 
-/// Every row in which somebody is faster than one of Semel's subjects that it is held against.
+/// Every row in which another subject is faster than one of Semel's subjects that it is compared with.
 pub(crate) fn write_losses(rows: &[Row]) -> String {
     let found: String = by_load(rows).filter_map(|row| loss(rows, row)).collect();
     if found.is_empty() {
@@ -112,7 +112,7 @@ pub(crate) fn write_losses(rows: &[Row]) -> String {
     )
 }
 
-/// Every row in which somebody who protects as well has a lower p99.
+/// Every row in which a subject with the same protection has a lower p99.
 pub(crate) fn write_delays(rows: &[Row]) -> String {
     let protecting = by_load(rows).filter(|row| row.entry.protects());
     let found: String = protecting.filter_map(|row| delay(rows, row)).collect();
@@ -180,7 +180,10 @@ mod tests {
         let peer = "2.5 × the best (Express + @node-idempotency/core 1.0.11, Redis)";
         let line = format!("64 conn. | {peer} | at least 5 × | **missed** | 4.5 × |\n");
         assert!(text.ends_with(&line), "{text}");
-        assert!(write_goals(&rows[..4]).ends_with("**missed** |  |\n"), "nobody to compare with");
+        assert!(
+            write_goals(&rows[..4]).ends_with("**missed** |  |\n"),
+            "no subject to compare with"
+        );
         rows[0].samples.clear();
         let text = write_goals(&rows);
         assert!(

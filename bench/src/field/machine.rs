@@ -113,7 +113,7 @@ mod tests {
     }
 
     #[test]
-    fn what_the_system_says_is_read() {
+    fn system_information_is_parsed() {
         assert!((memory_gib("MemTotal:       25165824 kB\nMemFree: 1 kB") - 24.0).abs() < 0.01);
         assert_eq!(
             processor_name("vendor_id : X\nmodel name\t: Some CPU @ 2 GHz\n"),

@@ -1,4 +1,4 @@
-//! Who is compared.
+//! The compared subjects.
 
 use crate::http::load::Load;
 use crate::http::subjects::Layer;
@@ -158,7 +158,7 @@ impl Workers {
 // === impl Entry ===
 
 impl Entry {
-    /// Does it answer retries from records?
+    /// True if it answers retries from records.
     pub(crate) fn protects(&self) -> bool {
         self.durability != NOTHING
     }

@@ -94,7 +94,7 @@ impl Arena {
         for round in 0..=rounds {
             println!("\n{}", heading(round, rounds));
             let mut order: Vec<usize> = (0..rows.len()).collect();
-            // There and back: whoever comes after a heavy subject does not always.
+            // There and back, so that the successor of a heavy subject changes.
             if round % 2 == 0 {
                 order.reverse();
             }

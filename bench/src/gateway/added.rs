@@ -79,7 +79,7 @@ fn append(scratch: &Path) -> anyhow::Result<f64> {
     })
 }
 
-/// A file whose blocks were all written before: about the least that the device can take.
+/// A file with blocks that were all written before: about the least that the device can take.
 fn overwrite(scratch: &Path) -> anyhow::Result<f64> {
     let mut file = File::create(scratch.join("overwrite"))?;
     let record = RECORD.len() as u64;

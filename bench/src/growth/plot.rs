@@ -9,7 +9,7 @@ const LEFT: f64 = 80.0;
 const RIGHT: f64 = 30.0;
 const TOP: f64 = 78.0;
 const BOTTOM: f64 = 56.0;
-/// Apart also for those who do not tell red from green.
+/// Distinguishable without red and green.
 const COLOURS: [&str; 4] = ["#0072b2", "#d55e00", "#009e73", "#cc79a7"];
 
 const STYLE: &str = "\

@@ -1,5 +1,5 @@
-//! The gateway with ever more connections, and ever larger bodies. nginx as a plain proxy stands beside
-//! it, so that what the machine and the upstream cost can be told apart from protection.
+//! The gateway with increasing connections and body sizes. nginx as a plain proxy runs beside it, to separate the
+//! cost of the machine and the upstream from that of protection.
 
 use std::path::Path;
 

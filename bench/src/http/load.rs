@@ -43,7 +43,7 @@ pub(crate) struct Shot<'a> {
     pub(crate) seconds: u64,
     /// Makes the keys of this run different from those of all others.
     pub(crate) seed: &'a str,
-    /// Sessions, where an app asks for one; a key always comes with the same.
+    /// Sessions, if an app needs one; a key always uses the same.
     pub(crate) cookies: &'a [String],
     /// The size of bodies, both ways if it is not the usual one.
     pub(crate) bytes: usize,

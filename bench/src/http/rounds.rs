@@ -84,7 +84,7 @@ impl Stage {
         for round in 0..=rounds {
             println!("\n{}", heading(round, rounds));
             let mut order: Vec<usize> = (0..cases.len()).collect();
-            // There and back: whoever comes after a heavy case does not always.
+            // There and back, so that the successor of a heavy case changes.
             if round % 2 == 0 {
                 order.reverse();
             }

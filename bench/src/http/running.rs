@@ -12,7 +12,7 @@ use super::procfs;
 
 /// How long a process may take to start.
 const START: Duration = Duration::from_secs(20);
-/// How long it may take to end once it is told to.
+/// The timeout of a stop.
 const END: Duration = Duration::from_secs(5);
 const PAUSE: Duration = Duration::from_millis(20);
 

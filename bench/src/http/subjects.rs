@@ -54,7 +54,9 @@ pub(crate) enum Kind {
 pub(crate) struct Subject {
     pub(crate) kind: Kind,
     pub(crate) address: SocketAddr,
-    /// Who knows how much was executed.
+    /// The address of a gateway's metrics.
+    admin: Option<SocketAddr>,
+    /// The counter of executions.
     executes: SocketAddr,
     /// Nothing if it is the upstream, which is held elsewhere.
     running: Option<Running>,
@@ -112,7 +114,8 @@ impl Subject {
 
     /// The upstream itself.
     pub(crate) fn direct(upstream: SocketAddr) -> Self {
-        Self { kind: Kind::Direct, address: upstream, executes: upstream, running: None }
+        let (address, executes) = (upstream, upstream);
+        Self { kind: Kind::Direct, address, admin: None, executes, running: None }
     }
 
     pub(crate) fn gateway(
@@ -147,11 +150,12 @@ impl Subject {
             command.env_remove(name);
         }
         let mut running = Running::start("the gateway", log_in(scratch, name), &mut command)?;
-        let address = running.wait_for(|said| {
+        let (address, admin) = running.wait_for(|said| {
             let rest = said.split_once("semel gateway listening on http://")?.1;
-            rest.split_once(" (admin ")?.0.parse().ok()
+            let (address, rest) = rest.split_once(" (admin http://")?;
+            Some((address.parse().ok()?, rest.split_once(')')?.0.parse().ok()?))
         })?;
-        Ok(Self { kind, address, executes: upstream, running: Some(running) })
+        Ok(Self { kind, address, admin: Some(admin), executes: upstream, running: Some(running) })
     }
 
     pub(crate) fn cpu_time(&self) -> Duration {
@@ -163,6 +167,20 @@ impl Subject {
         upstream::count(self.executes)
     }
 
+    /// How many files and sockets it has open.
+    pub(crate) fn descriptors(&self) -> usize {
+        let open = self.running.as_ref().map(|running| format!("/proc/{}/fd", running.id()));
+        open.and_then(|open| fs::read_dir(open).ok()).map_or(0, Iterator::count)
+    }
+
+    /// What a gateway says of one of its metrics without labels.
+    pub(crate) fn metric(&self, name: &str) -> anyhow::Result<f64> {
+        let admin = self.admin.context("it has no metrics")?;
+        let metrics = String::from_utf8(Connection::open(admin)?.get("/metrics")?.body)?;
+        let line = metrics.lines().find_map(|line| line.strip_prefix(name)?.strip_prefix(' '));
+        Ok(line.with_context(|| format!("no {name}"))?.parse()?)
+    }
+
     pub(crate) fn resident(&self) -> anyhow::Result<f64> {
         procfs::resident(self.running.as_ref().context("it is the upstream")?.id())
     }
@@ -172,7 +190,7 @@ impl Subject {
         self.running.as_mut().context("the upstream is not ours to kill")?.kill()
     }
 
-    /// Is it the app itself that executes, and counts?
+    /// True if the app itself executes and counts.
     pub(crate) fn executes_by_itself(&self) -> bool {
         self.executes == self.address
     }

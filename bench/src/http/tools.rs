@@ -77,7 +77,7 @@ fn install(packages: &[&str]) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// Servers are installed for this run, so none is started for everybody.
+/// Servers are installed for this run only, without a system service.
 const INSTALL: &str = r"
 policy=/usr/sbin/policy-rc.d
 [ -e $policy ] || { trap 'rm -f /usr/sbin/policy-rc.d' EXIT; printf '#!/bin/sh\nexit 101\n' >$policy; chmod +x $policy; }

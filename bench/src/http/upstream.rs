@@ -30,7 +30,7 @@ const BODY_BYTES: usize = 300;
 static REPLY: LazyLock<Bytes> = LazyLock::new(|| json(BODY_BYTES));
 /// How long `/v1/slow` takes.
 pub(crate) const SLOW: Duration = Duration::from_secs(1);
-/// Tells how many requests came, itself not counted.
+/// Returns the number of requests, without this one.
 const COUNT: &str = "/count";
 const CROWD_MAX: u32 = 4_096;
 const LISTENING: &str = "upstream listening on ";
@@ -94,7 +94,7 @@ async fn accept() -> anyhow::Result<()> {
         let count = count.clone();
         tokio::task::spawn_local(async move {
             let service = service_fn(|request| answer(request, &count));
-            // Whoever hangs up needs no answer.
+            // A client that disconnected needs no answer.
             let _ = http1::Builder::new().serve_connection(TokioIo::new(stream), service).await;
         });
     }
@@ -140,7 +140,7 @@ fn repeat(headers: &mut HeaderMap) {
     }
 }
 
-/// `?bytes=N` asks for an answer of that size.
+/// `?bytes=N` requests an answer of that size.
 fn bytes_asked(parts: &Parts) -> Option<usize> {
     parts.uri.query()?.strip_prefix("bytes=")?.parse().ok()
 }

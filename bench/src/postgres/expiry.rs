@@ -52,7 +52,7 @@ pub(super) async fn run(bench: &Bench<'_>) -> anyhow::Result<Vec<Line>> {
     Ok(lines)
 }
 
-/// Puts records into the table whose time is over.
+/// Inserts expired records into the table.
 fn expire(bench: &Bench<'_>) -> anyhow::Result<()> {
     let id = pgbench::id_sql("(random() * 9e18)");
     let sql = format!(

@@ -35,7 +35,7 @@ const TRANSFER: &str = "WITH made AS (
     FROM made, (VALUES ($2, -$4::bigint), ($3, $4)) AS e (account, amount)";
 const OUTBOX: &str = "INSERT INTO own_outbox (topic, payload) VALUES ($1, $2)";
 
-/// One transfer: who, to whom, and its key.
+/// One transfer: payer, payee, key.
 #[derive(Clone, Copy)]
 struct Order {
     source: i64,

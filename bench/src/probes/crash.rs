@@ -1,4 +1,4 @@
-//! Probes in which somebody is gone in the middle of an execution.
+//! Probes with a process or client that ends in the middle of an execution.
 
 use std::thread;
 use std::time::{Duration, Instant};

@@ -1,4 +1,4 @@
-//! A client that tries again, and what it is told.
+//! A client that retries, and its answers.
 
 use std::net::SocketAddr;
 use std::thread;
@@ -23,7 +23,7 @@ pub(super) struct Visitor {
 /// What became of a retry.
 #[derive(Debug)]
 pub(super) struct Retried {
-    /// For how long it was told that the first one was in flight.
+    /// For how long the answer was that the first one is in flight.
     pub(super) conflict: Option<Duration>,
     pub(super) status: u16,
 }
@@ -48,7 +48,7 @@ impl Visitor {
 // === impl Retried ===
 
 impl Retried {
-    /// `executed`: was it executed again for this retry?
+    /// `executed`: true if it was executed again for this retry.
     pub(super) fn describe(&self, executed: bool) -> String {
         let conflict = self.conflict.map(|time| format!("409 for {:.0} s", time.as_secs_f64()));
         match (conflict, self.status) {
@@ -76,7 +76,7 @@ pub(super) fn once(to: SocketAddr, post: &Post) -> anyhow::Result<Answer> {
     Connection::open(to)?.post(post)
 }
 
-/// Tries for as long as it is told that the first one is in flight.
+/// Retries while the answer is that the first one is in flight.
 pub(super) fn until_answered(to: SocketAddr, post: &Post) -> anyhow::Result<Retried> {
     let began = Instant::now();
     let mut conflict = None;

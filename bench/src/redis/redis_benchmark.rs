@@ -12,13 +12,13 @@ macro_rules! lua {
 }
 
 /// As the store puts them together.
-const CLAIM: &str = lua!("layout", "clock", "claim_usual", "record", "claim");
-const SETTLE: &str = lua!("layout", "settle_usual", "clock", "record", "settle");
+const CLAIM: &str = lua!("layout", "clock", "claim_fast_path", "record", "claim");
+const SETTLE: &str = lua!("layout", "settle_fast_path", "clock", "record", "settle");
 const MOMENT: &str = lua!("layout", "clock");
 
 const FINGERPRINT: &str = "0123456789abcdef0123456789abcdef";
 const OWNER: &str = "0123456789abcdef";
-/// Out of how many keys those are taken that nobody has claimed: so many that none comes twice.
+/// The number of keys to draw unclaimed ones from: so many that none comes twice.
 const FRESH: u64 = 1_000_000_000_000;
 /// And those that are leased: so many that few come twice.
 const LEASED: u64 = 300_000;

@@ -5,7 +5,7 @@ use std::time::{Duration, Instant};
 use anyhow::{Context as _, bail};
 use semel_core::{Fingerprint, InFlight, Outcome, Policy, RecordId, Reply};
 use semel_engine::{Answer, Engine};
-use semel_redis::{Options, RedisStore};
+use semel_redis::Options;
 use semel_testserver::Redis;
 use tokio::sync::watch;
 use tokio::task::JoinSet;
@@ -37,7 +37,7 @@ pub(super) async fn run(server: &Redis) -> anyhow::Result<Vec<Line>> {
     Ok(lines)
 }
 
-/// One node executes, and all who wait are on another.
+/// One node executes, and all waiters are on another.
 async fn measure(server: &Redis, records: usize) -> anyhow::Result<(Vec<Duration>, f64)> {
     let node = async || anyhow::Ok(Engine::new(Options::from_url(&server.url())?.open().await?));
     let (one, other) = (node().await?, node().await?);
@@ -59,7 +59,7 @@ async fn measure(server: &Redis, records: usize) -> anyhow::Result<(Vec<Duration
     let mut waiting = JoinSet::new();
     let policy = Policy::builder().in_flight(InFlight::Wait(Duration::from_mins(1))).build()?;
     until(|| one.running() == records).await;
-    // Time for the claims to be made, so that nobody who waits is the first.
+    // Time for the claims to be made, so that no waiter is the first.
     tokio::time::sleep(Duration::from_secs(1)).await;
     for number in 0..WAITERS {
         let (other, policy, id) = (other.clone(), policy.clone(), ids[number % records]);
@@ -86,11 +86,7 @@ async fn measure(server: &Redis, records: usize) -> anyhow::Result<(Vec<Duration
     Ok((delays, polls))
 }
 
-async fn wait(
-    node: &Engine<RedisStore>,
-    policy: &Policy,
-    id: RecordId,
-) -> anyhow::Result<(RecordId, Instant)> {
+async fn wait(node: &Engine, policy: &Policy, id: RecordId) -> anyhow::Result<(RecordId, Instant)> {
     let work = async |_| Outcome::Completed(Reply::default());
     match node.once(node.attempt(id, fingerprint()), policy, work).await? {
         Answer::Replayed { .. } => Ok((id, Instant::now())),

@@ -7,7 +7,7 @@ use crate::exit::{Failure, print, say};
 
 /// Checks a configuration and prints all that is in effect.
 ///
-/// It also says where each value comes from. Nothing is opened but the file. Everything that is wrong is told at once, on standard error, and
+/// It also prints the source of each value. Only the file is opened. All faults are reported at once, on standard error, and
 /// the exit code is 2.
 #[derive(clap::Args)]
 #[command(after_help = AFTER_HELP)]

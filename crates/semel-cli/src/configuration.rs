@@ -1,23 +1,23 @@
-//! Where a configuration comes from: a file, the environment, the command line.
+//! The sources of a configuration: a file, the environment, the command line.
 
 use std::fs::File;
 use std::io::{self, Read as _};
 use std::path::{Path, PathBuf};
 
+use semel_core::planted::{VARIABLE, which};
 #[cfg(feature = "postgres")]
 use semel_gateway::config::StoreChoice;
 use semel_gateway::config::{Config, Faults, Flags};
-use semel_planted::{VARIABLE, which};
 
-/// The file that is read when no other is named.
+/// The file that is read by default.
 const DEFAULT_FILE: &str = "semel.toml";
-/// More than a configuration may have; what is longer is refused for its length.
+/// The most bytes that are read: more than the limit of a configuration, so that a longer one is refused.
 const BYTES_MAX: u64 = 2 << 20;
 
 const STORE: &str =
     "Where records are kept: embedded:DIR, postgres://USER@HOST/DATABASE, or memory: for tests";
 
-/// What was said on the command line.
+/// The settings on the command line.
 #[derive(clap::Args)]
 pub(crate) struct Given {
     /// The configuration file [default: ./semel.toml, if there is one]
@@ -36,7 +36,7 @@ pub(crate) struct Given {
     store: Option<String>,
 }
 
-/// Reads the same configuration again and again.
+/// The file and flags of a configuration, for each reload.
 pub(crate) struct Sources {
     file: Option<PathBuf>,
     flags: Flags,
@@ -67,13 +67,13 @@ impl Given {
 // === impl Sources ===
 
 impl Sources {
-    /// Decides which file is read, once: a file that appears later changes nothing.
+    /// Chooses the file once: a default file that appears later is not read.
     pub(crate) fn new(file: Option<PathBuf>, flags: Flags) -> Self {
         let default = || Path::new(DEFAULT_FILE).exists().then(|| PathBuf::from(DEFAULT_FILE));
         Self { file: file.or_else(default), flags }
     }
 
-    /// Which file is read, for people.
+    /// A line that names the file.
     pub(crate) fn named(&self) -> String {
         match &self.file {
             Some(path) => format!("semel: the configuration is {}", path.display()),
@@ -86,13 +86,13 @@ impl Sources {
         self.read(|source, variables| Config::load(source, variables, &self.flags))
     }
 
-    /// Where records are kept, for who needs nothing else.
+    /// The store, for commands that need no other setting.
     #[cfg(feature = "postgres")]
     pub(crate) fn store(&self) -> Result<StoreChoice, Unusable> {
         self.read(|source, variables| Config::store(source, variables, &self.flags))
     }
 
-    /// Hands the name and the text of the file to `make`, with the variables.
+    /// Passes the name and the text of the file to `make`, with the variables.
     fn read<T>(
         &self,
         make: impl FnOnce(Option<(&str, &str)>, Vec<(String, String)>) -> Result<T, Faults>,

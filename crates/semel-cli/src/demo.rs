@@ -18,7 +18,7 @@ use anyhow::Context as _;
 
 use crate::exit::Failure;
 use crate::signals::Signals;
-use payments::Manner;
+use payments::Behaviour;
 use stage::Stage;
 
 /// Starts a payments API with the gateway in front, and says what to try.
@@ -63,12 +63,12 @@ pub(crate) fn run(arguments: &Arguments) -> Result<(), Failure> {
 
 async fn play(arguments: &Arguments) -> anyhow::Result<()> {
     let mut signals = Signals::install()?;
-    let manner = Manner {
+    let behaviour = Behaviour {
         delay: Duration::from_millis(arguments.delay),
         failure_rate: arguments.failure_rate,
     };
     let mut stage = tokio::select! {
-        stage = Stage::set(&arguments.directory, arguments.listen, manner) => stage?,
+        stage = Stage::set(&arguments.directory, arguments.listen, behaviour) => stage?,
         name = signals.end() => anyhow::bail!("stopped by {name} before it began"),
     };
     let outcome = if arguments.tour {

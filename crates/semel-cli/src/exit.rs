@@ -6,14 +6,14 @@ use std::fmt::Display;
 use std::io::{self, Write as _};
 use std::process::ExitCode;
 
-/// Why a command did not do what it was asked for.
+/// Why a command failed.
 pub(crate) enum Failure {
     /// Wrong usage or configuration: nothing was touched.
     Wrong(String),
     /// It was tried, and failed.
     Failed(anyhow::Error),
-    /// It failed, and the log says why.
-    Told,
+    /// It failed, and the log has the reason.
+    Reported,
 }
 
 // === impl Failure ===
@@ -24,7 +24,7 @@ impl From<anyhow::Error> for Failure {
     }
 }
 
-/// Tells what went wrong.
+/// Prints the failure and returns the exit code.
 pub(crate) fn code(outcome: Result<(), Failure>) -> ExitCode {
     match outcome {
         Ok(()) => ExitCode::SUCCESS,
@@ -36,17 +36,17 @@ pub(crate) fn code(outcome: Result<(), Failure>) -> ExitCode {
             say(format!("error: {error:#}"));
             ExitCode::from(1)
         }
-        Err(Failure::Told) => ExitCode::from(1),
+        Err(Failure::Reported) => ExitCode::from(1),
     }
 }
 
 /// A line to standard error.
 pub(crate) fn say(line: impl Display) {
-    // In one piece, so that lines of the log do not fall into it. If nobody can hear it, so be it.
+    // In one write, so that log lines do not fall into it. A closed standard error is ignored.
     let _ = io::stderr().write_all(format!("{line}\n").as_bytes());
 }
 
-/// Text to standard output. Whoever reads it may stop reading: `semel check | head` is fine.
+/// Text to standard output. A closed pipe is no error: `semel check | head` is fine.
 pub(crate) fn print(text: &str) -> Result<(), Failure> {
     let mut out = io::stdout();
     match out.write_all(text.as_bytes()).and_then(|()| out.flush()) {

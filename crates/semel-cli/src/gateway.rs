@@ -8,7 +8,8 @@ use std::io::Read as _;
 use anyhow::{Context as _, anyhow};
 use semel_gateway::admin::Metrics;
 use semel_gateway::config::{Config, StoreChoice};
-use semel_gateway::{Farewell, Gateway};
+use semel_gateway::descriptors::raise;
+use semel_gateway::{Gateway, ShutdownReport};
 use tokio::sync::oneshot;
 
 use crate::configuration::{self, Sources};
@@ -19,13 +20,13 @@ use reload::Reloader;
 
 /// Serves as a gateway in front of an API.
 ///
-/// A request that comes again with the same key gets the first answer back. Flags win over SEMEL_… environment variables, and those over the file.
+/// A retry with the same key gets the first response back. Flags win over SEMEL_… environment variables, and those over the file.
 #[derive(clap::Args)]
 #[command(after_help = AFTER_HELP)]
 pub(crate) struct Arguments {
     #[command(flatten)]
     configuration: configuration::Given,
-    /// Stop when standard input ends: so that a gateway does not outlive who started it.
+    /// Stop when standard input ends, so that a gateway does not outlive its parent process.
     #[arg(long, hide = true)]
     until_stdin_closes: bool,
 }
@@ -37,10 +38,10 @@ Examples:
   semel gateway --config semel.toml --listen 0.0.0.0:8080 --admin off
 
 Signals:
-  SIGTERM, SIGINT   let no one in, answer what runs, then end; a second one ends at once
-  SIGHUP            read the configuration again; if anything is wrong with it, the old one stays
+  SIGTERM, SIGINT   drain: refuse new connections, complete requests in flight, exit; a second one exits at once
+  SIGHUP            reload the configuration; if it is invalid, the old one stays in effect
 
-Exit codes: 0 everything was answered, 1 it could not start or work was cut off, 2 wrong usage or
+Exit codes: 0 all requests were completed, 1 it could not start or work was cut off, 2 wrong usage or
 configuration (nothing was touched).";
 
 pub(crate) fn run(arguments: &Arguments) -> Result<(), Failure> {
@@ -50,18 +51,22 @@ pub(crate) fn run(arguments: &Arguments) -> Result<(), Failure> {
     let metrics = Metrics::install();
     let config = sources.load().map_err(|unusable| Failure::Wrong(unusable.to_string()))?;
     let log = Log::start(config.log, config.log_format);
-    if let Some(bug) = semel_planted::which() {
+    if let Some(bug) = semel_core::planted::which() {
         tracing::error!(bug = bug.as_str(), "A BUG IS PLANTED: THIS GATEWAY IS WRONG ON PURPOSE");
     }
-    // One thread is enough here: the gateway serves on threads of its own. It lets clients in, moves
-    // the bytes between them and a store on a server, and lives until the last outcome is settled.
+    let (before, now) = raise();
+    if before != now {
+        tracing::info!(before, now, "the limit of file descriptors was raised");
+    }
+    // One thread is enough here: the gateway serves on threads of its own. This one accepts clients, does
+    // the I/O of a store on a server, and runs until the last outcome is settled.
     let runtime = tokio::runtime::Builder::new_current_thread()
         .enable_all()
         .build()
         .context("the runtime cannot be started")?;
     let stdin = arguments.until_stdin_closes.then(stdin_closed);
     let outcome = runtime.block_on(serve(sources, config, metrics, stdin));
-    // What still runs was waited for, or is not worth waiting for.
+    // Remaining tasks have had their time to finish.
     runtime.shutdown_background();
     log.finish();
     outcome
@@ -95,21 +100,21 @@ async fn serve(
             () = &mut stdin => Request::Stop("the end of standard input"),
         };
         match request {
-            Request::Reload => reloader.reload(&mut gateway),
+            Request::Reload => reloader.reload(&mut gateway).await,
             Request::Stop(reason) => break reason,
         }
     };
-    tracing::info!(reason, "stopping: no one is let in, what runs is answered");
+    tracing::info!(reason, "draining: no new connections, in-flight requests will complete");
     tokio::select! {
-        farewell = gateway.shutdown() => judge(farewell),
+        report = gateway.shutdown() => judge(report),
         reason = signals.stop() => {
             tracing::warn!(reason, "stopped at once; work may have been cut off");
-            Err(Failure::Told)
+            Err(Failure::Reported)
         }
     }
 }
 
-/// Tests and people wait for the first line; machines read the second.
+/// The first line is for users and tests to wait for; the second is structured.
 fn announce(gateway: &Gateway, config: &Config) {
     let scheme = if config.tls.is_some() { "https" } else { "http" };
     let listen = gateway.listen();
@@ -123,24 +128,24 @@ fn announce(gateway: &Gateway, config: &Config) {
     }
 }
 
-fn judge(farewell: Farewell) -> Result<(), Failure> {
-    let Farewell { connections, executions } = farewell;
+fn judge(report: ShutdownReport) -> Result<(), Failure> {
+    let ShutdownReport { connections, executions } = report;
     if connections == 0 && executions == 0 {
-        tracing::info!("gateway stopped; everything was answered");
+        tracing::info!("gateway stopped; all requests were completed");
         return Ok(());
     }
-    tracing::warn!(connections, executions, "gateway stopped; this much was cut off");
-    Err(Failure::Told)
+    tracing::warn!(connections, executions, "gateway stopped; this work was cut off");
+    Err(Failure::Reported)
 }
 
-/// Tells when standard input ends. It is read on a thread that dies with the process: there is no
-/// way to stop waiting for it.
+/// Completes when standard input ends. It is read on a thread that ends with the process: a read
+/// cannot be cancelled.
 fn stdin_closed() -> oneshot::Receiver<()> {
     let (closed, receiver) = oneshot::channel();
     std::thread::spawn(move || {
         let mut scrap = [0; 64];
         while std::io::stdin().read(&mut scrap).is_ok_and(|count| count > 0) {}
-        // Nobody listens any more once the gateway stops for another reason.
+        // The receiver is gone if the gateway stops for another reason.
         let _ = closed.send(());
     });
     receiver

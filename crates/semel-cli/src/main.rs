@@ -1,6 +1,6 @@
 //! The command `semel`: one file per command.
 //!
-//! Standard output is data, standard error is talk. How the program ends is in `exit`.
+//! Standard output is data, standard error is diagnostics. Exit codes are in `exit`.
 
 mod check;
 mod completions;
@@ -21,8 +21,8 @@ use clap::{Parser, Subcommand};
 #[global_allocator]
 static ALLOCATOR: tikv_jemallocator::Jemalloc = tikv_jemallocator::Jemalloc;
 
-/// Makes retries safe: a request that arrives many times takes effect once, and every retry gets
-/// the first answer back.
+/// An idempotency gateway: a retried request takes effect once, and every retry gets the first
+/// response back.
 #[derive(Parser)]
 #[command(name = "semel", version, propagate_version = true, after_help = AFTER_HELP)]
 struct Arguments {

@@ -26,7 +26,7 @@ pub(crate) struct Arguments {
 }
 
 const STORE: &str =
-    "The database: postgres://USER@HOST/DATABASE, with a user who may create a schema in it";
+    "The database: postgres://USER@HOST/DATABASE, with a role that may create a schema in it";
 
 const AFTER_HELP: &str = "\
 Examples:
@@ -87,7 +87,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_was_done_is_told() {
+    fn applied_migrations_are_reported() {
         assert_eq!(done("s", Migrated { from: 0, to: 2 }), "schema s: version 0 -> 2\n");
         assert_eq!(done("s", Migrated { from: 2, to: 2 }), "schema s: already at version 2\n");
     }

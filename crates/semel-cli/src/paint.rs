@@ -1,4 +1,4 @@
-//! Colour, where there is someone to see it.
+//! Colour on terminals.
 
 use std::io::IsTerminal as _;
 
@@ -37,7 +37,7 @@ impl Paint {
     }
 }
 
-/// Does the user want no colour?
+/// True if `NO_COLOR` is set.
 pub(crate) fn is_refused() -> bool {
     std::env::var_os("NO_COLOR").is_some_and(|value| !value.is_empty())
 }

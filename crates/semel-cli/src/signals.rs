@@ -1,4 +1,4 @@
-//! What the operating system tells a process that serves.
+//! Signals to a serving process.
 
 use std::io;
 
@@ -12,12 +12,12 @@ pub(crate) struct Signals {
     hang_up: Signal,
 }
 
-/// What is asked for.
+/// What a signal requests.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Request {
-    /// Finish what runs and end: SIGTERM, SIGINT.
+    /// Drain and exit: SIGTERM, SIGINT.
     Stop(&'static str),
-    /// Read the configuration again: SIGHUP.
+    /// Reload the configuration: SIGHUP.
     Reload,
 }
 
@@ -43,7 +43,7 @@ impl Signals {
         }
     }
 
-    /// The next signal, for who has nothing to reload: a terminal that hangs up ends it, too.
+    /// The next signal, for a command without a reload: SIGHUP ends it, too.
     pub(crate) async fn end(&mut self) -> &'static str {
         match self.next().await {
             Request::Stop(name) => name,
@@ -51,7 +51,7 @@ impl Signals {
         }
     }
 
-    /// The next signal that asks to stop, whatever else comes.
+    /// The next signal that requests a stop; others are ignored.
     pub(crate) async fn stop(&mut self) -> &'static str {
         loop {
             if let Request::Stop(name) = self.next().await {

@@ -2,7 +2,7 @@ use crate::{Fingerprint, Owner, RecordId};
 
 /// One arrival of a request or message with a key.
 ///
-/// Not `Clone`: an attempt is claimed by one caller, who may repeat the claim after a time-out.
+/// Not `Clone`: an attempt is claimed by one caller, which may repeat the claim after a time-out.
 #[derive(Debug)]
 pub struct Attempt {
     id: RecordId,
@@ -28,7 +28,7 @@ impl Attempt {
         self.fingerprint
     }
 
-    /// Who attempts.
+    /// The owner of the attempt.
     pub const fn owner(&self) -> Owner {
         self.owner
     }

@@ -40,7 +40,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn parts_are_told_apart_by_their_lengths() {
+    fn parts_are_delimited_by_their_lengths() {
         let hash = |parts: &[&str]| {
             parts.iter().fold(PartsHasher::new("t"), |h, p| h.part(p.as_bytes())).finish()
         };

@@ -4,7 +4,7 @@ use std::num::NonZeroU64;
 /// A number that rises with every lease of a record; a write with an older one is refused (I3).
 ///
 /// It counts from one within the life of a record. A record that has expired starts again at one:
-/// a holder from the earlier life is told apart by its [`Owner`](crate::Owner).
+/// a holder from the earlier life is distinguished by its [`Owner`](crate::Owner).
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Fence(NonZeroU64);
 

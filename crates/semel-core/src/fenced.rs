@@ -1,4 +1,4 @@
-//! What the holder of a lease may write: renew, settle, release. Each asks for the record's current
+//! The writes of a lease's holder: renew, settle, release. Each requires the record's current
 //! fence (I3), and each may be repeated after a time-out without harm.
 
 use std::time::Duration;
@@ -11,7 +11,7 @@ use crate::{Lease, Record, Settlement, State, Timestamp};
 pub enum Transition {
     /// Write this record.
     Write(Record),
-    /// The record already says so: an earlier try of the same write had landed.
+    /// The record has it already: an earlier try of the same write took effect.
     Already,
     /// The lease no longer counts; nothing is written.
     Refused(Refusal),
@@ -22,7 +22,7 @@ pub enum Transition {
 pub enum Release {
     /// The work did not happen: it may be tried again.
     Retry,
-    /// Nobody knows whether the work happened: it must not be tried again until someone looks.
+    /// It is unknown whether the work happened: it must not be tried again before an operator has checked.
     Hold,
 }
 
@@ -44,7 +44,7 @@ pub enum Refusal {
 
 /// The holder is alive: its lease lasts for `duration` from now.
 ///
-/// A lease that ran out may be renewed as long as nobody replaced it.
+/// A lease that ran out may be renewed as long as no other lease replaced it.
 pub fn renew(
     record: Option<&Record>,
     lease: &Lease,
@@ -57,8 +57,8 @@ pub fn renew(
     };
     match &record.state {
         State::Leased { until: granted } => {
-            // Never shorter than its holder already knows it to be, even if the clock was set back
-            // or the policy changed: someone else could be granted the rest (I1).
+            // Never shorter than its holder believes it to be, even if the clock was set back
+            // or the policy changed: another attempt could be granted the rest (I1).
             let until = now.plus(duration).max(*granted);
             Transition::Write(Record {
                 state: State::Leased { until },
@@ -71,10 +71,10 @@ pub fn renew(
     }
 }
 
-/// The holder knows the outcome.
+/// Records the outcome.
 ///
-/// A holder whose lease ran out, or who reported it unknown before, may still settle as long as
-/// nobody replaced it: this is how `hold` resolves itself.
+/// A holder whose lease ran out, or that reported the outcome unknown before, may still settle as long as
+/// no other lease replaced it: this is how `hold` resolves itself.
 pub fn settle(
     record: Option<&Record>,
     lease: &Lease,
@@ -122,7 +122,7 @@ fn current<'r>(
 ) -> Result<&'r Record, Refusal> {
     let record = record
         .filter(|record| !record.is_expired(now))
-        // A later life of the same key may belong to another request, whose answer is not ours to
+        // A later life of the same key may belong to another request, whose answer this holder must not
         // give (I8).
         .filter(|record| record.fingerprint == lease.fingerprint())
         .ok_or(Refusal::Gone)?;

@@ -86,7 +86,7 @@ pub fn settled_is_final(before: &Record, after: Option<&Record>, now: Timestamp)
     }
 }
 
-/// I3 over one write made with a lease: whatever changed, the lease was the record's current one.
+/// I3 over one write made with a lease: if anything changed, the lease was the record's current one.
 pub fn fenced(before: Option<&Record>, after: Option<&Record>, lease: &Lease) -> bool {
     before == after || before.is_some_and(|record| record.is_current(lease))
 }

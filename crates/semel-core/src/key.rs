@@ -30,11 +30,11 @@ pub struct Key(Box<str>);
 pub struct KeyLimits {
     /// The most characters after unquoting.
     pub max_len: usize,
-    /// What shape is asked for.
+    /// The required shape.
     pub format: KeyFormat,
 }
 
-/// What shape of key is asked for.
+/// The required shape of keys.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum KeyFormat {
     /// Any visible ASCII characters.
@@ -128,7 +128,7 @@ impl Key {
         Self(groups.join("-").into_boxed_str())
     }
 
-    /// A key derived from what is asked: the same user, action and payload (and time window) give
+    /// A key derived from the operation: the same user, action and payload (and time window) give
     /// the same key, so a client that lost its memory still retries safely.
     pub fn derived(user: &str, action: &str, payload: &[u8], window: Option<TimeWindow>) -> Self {
         let hasher = PartsHasher::new("semel derived key 1")
@@ -201,7 +201,7 @@ impl fmt::Debug for Key {
     }
 }
 
-/// The inside of a Structured Field string whose opening quote has been taken off.
+/// The content of a Structured Field string after its opening quote.
 fn unquote(quoted: &[u8]) -> Result<Vec<u8>, KeyError> {
     let mut text = Vec::with_capacity(quoted.len());
     let mut bytes = quoted.iter();
@@ -219,7 +219,7 @@ fn unquote(quoted: &[u8]) -> Result<Vec<u8>, KeyError> {
     Err(KeyError::BadQuotes)
 }
 
-/// Is it 8-4-4-4-12 hexadecimal digits?
+/// Whether the text is 8-4-4-4-12 hexadecimal digits.
 fn is_uuid(text: &[u8]) -> bool {
     text.len() == 36
         && text.iter().enumerate().all(|(at, byte)| match at {

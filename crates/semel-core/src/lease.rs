@@ -2,8 +2,8 @@ use crate::{Fence, Fingerprint, Owner, RecordId, Timestamp};
 
 /// The right to execute, for a bounded time.
 ///
-/// Not `Clone`: whoever holds the value holds the right. Only stores make one, by way of
-/// [`decide`](crate::decide), and every write to a record asks for one, so an attempt that was told
+/// Not `Clone`: the value is the right. Only stores make one, by way of
+/// [`decide`](crate::decide), and every write to a record requires one, so an attempt that was answered
 /// to wait or to replay has nothing to write with (traps 7 and 8).
 #[derive(Debug, PartialEq, Eq)]
 #[must_use = "a lease that is dropped is abandoned: settle or release it"]
@@ -49,7 +49,7 @@ impl Lease {
         self.fence
     }
 
-    /// Who holds it.
+    /// The owner that holds it.
     pub const fn owner(&self) -> Owner {
         self.owner
     }

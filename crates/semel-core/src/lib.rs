@@ -4,9 +4,9 @@
 //! arguments, so that every rule can be tested as a table, as a property and as a model.
 //!
 //! Reading order: [`Key`] and [`Scope`] become a [`RecordId`]; a request becomes a [`Fingerprint`];
-//! together with an [`Owner`] they are an [`Attempt`]. [`decide`] says what an attempt gets, given
-//! the [`Record`] in the store, and [`renew`], [`settle`] and [`release`] say what the holder of a
-//! [`Lease`] may write. Every store must agree with these four functions.
+//! together with an [`Owner`] they are an [`Attempt`]. [`decide`] returns the answer to an attempt, given
+//! the [`Record`] in the store, and [`renew`], [`settle`] and [`release`] are the writes of the holder of a
+//! [`Lease`]. Every store must agree with these four functions.
 //!
 //! ```
 //! use std::time::Duration;
@@ -42,10 +42,11 @@ mod key;
 mod lease;
 mod outcome;
 mod owner;
+#[doc(hidden)]
+pub mod planted;
 mod policy;
 mod record;
 mod record_id;
-mod rendezvous;
 mod scope;
 mod timestamp;
 
@@ -63,6 +64,5 @@ pub use policy::{
 };
 pub use record::{Record, State};
 pub use record_id::RecordId;
-pub use rendezvous::rendezvous;
 pub use scope::Scope;
 pub use timestamp::Timestamp;

@@ -5,7 +5,7 @@ use bytes::Bytes;
 
 /// How an execution ended.
 ///
-/// Each carries what its client is told. Whether the record keeps it is the meaning of the variant.
+/// Each carries the answer for the client. The variant decides whether the record keeps it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Outcome {
     /// It took effect: keep the reply and replay it.
@@ -29,7 +29,7 @@ pub enum Settlement {
     Abandoned,
 }
 
-/// The answer to an attempt, as bytes that only the face who wrote them can read, with the id of
+/// The answer to an attempt, as bytes that only the layer which wrote them can read, with the id of
 /// what was made.
 #[derive(Clone, Default, PartialEq, Eq)]
 pub struct Reply {

@@ -1,9 +1,9 @@
 use std::fmt;
 
-/// Who claims: a random number made once per attempt.
+/// The owner of a claim: a random number made once per attempt.
 ///
 /// A claim that is repeated after a time-out meets its own record and recognises itself by its
-/// owner (I3), and a holder from an earlier life of the record is told apart from today's.
+/// owner (I3), and a holder from an earlier life of the record is distinguished from today's.
 /// Never use one owner for two attempts: the second would be taken for a repeat of the first.
 #[derive(Clone, Copy, PartialEq, Eq, Hash)]
 pub struct Owner(u128);

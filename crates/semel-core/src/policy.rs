@@ -20,13 +20,13 @@ pub enum InFlight {
     /// It is refused, and may come again.
     #[default]
     Conflict,
-    /// It is told that the work was accepted, and may come again.
+    /// It is answered that the work was accepted, and may come again.
     Accepted,
     /// It waits for the outcome, for at most this long.
     Wait(Duration),
 }
 
-/// What happens to a record whose lease ran out with nobody having settled.
+/// What happens to a record whose lease ran out without a settlement.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum OnAbandoned {
     /// The next attempt executes again, with a higher fence.
@@ -38,7 +38,7 @@ pub enum OnAbandoned {
     Hold,
 }
 
-/// What happens when an execution ends without anybody knowing whether it took effect.
+/// What happens when an execution ends and it is unknown whether it took effect.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum OnUnknown {
     /// The lease is handed back: the next attempt executes again.
@@ -48,13 +48,13 @@ pub enum OnUnknown {
     Hold,
 }
 
-/// What happens when the store cannot be asked.
+/// What happens while the store is unavailable.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum OnStoreDown {
     /// Nothing executes.
     #[default]
     Closed,
-    /// The work executes without protection, and its answer says so.
+    /// The work executes without protection, and its answer is marked.
     Open,
 }
 
@@ -82,9 +82,9 @@ pub enum PolicyFault {
         "lease ({lease:?}) must be shorter than ttl ({ttl:?}); shorten the lease or keep records longer"
     )]
     LeaseNotShorterThanTtl {
-        /// The lease asked for.
+        /// The duration of the lease.
         lease: Duration,
-        /// The retention asked for.
+        /// The duration of the retention.
         ttl: Duration,
     },
     /// Nothing can be kept for that long.
@@ -143,7 +143,7 @@ impl Policy {
         self.on_unknown
     }
 
-    /// What happens when the store cannot be asked.
+    /// What happens while the store is unavailable.
     pub const fn on_store_down(&self) -> OnStoreDown {
         self.on_store_down
     }
@@ -212,7 +212,7 @@ impl PolicyBuilder {
         self
     }
 
-    /// What happens when the store cannot be asked.
+    /// What happens while the store is unavailable.
     #[must_use]
     pub const fn on_store_down(mut self, on_store_down: OnStoreDown) -> Self {
         self.0.on_store_down = on_store_down;

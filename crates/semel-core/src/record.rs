@@ -8,7 +8,7 @@ pub struct Record {
     /// When the first attempt was granted its lease.
     pub created: Timestamp,
     /// From when on the record no longer counts, whether or not it was swept. Never before the
-    /// retention that the latest granted claim asked for is over, nor before the end of a live lease.
+    /// retention of the latest granted claim is over, nor before the end of a live lease.
     pub expires: Timestamp,
     /// The fence of the latest lease.
     pub fence: Fence,
@@ -21,13 +21,13 @@ pub struct Record {
 /// Where a record stands.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum State {
-    /// Someone has the right to execute until this moment; past it, the record is *abandoned*: the
+    /// A holder has the right to execute until this moment; past it, the record is *abandoned*: the
     /// work may or may not have happened.
     Leased {
         /// When the lease runs out.
         until: Timestamp,
     },
-    /// The holder gave up without knowing whether the work happened, and the policy said to hold.
+    /// The holder gave up without knowing whether the work happened, and the policy is to hold.
     Held,
     /// The holder handed the lease back: the work did not happen and may be tried again.
     Released,
@@ -43,12 +43,12 @@ impl Record {
         self.expires <= now
     }
 
-    /// Is there a live lease?
+    /// Whether there is a live lease.
     pub fn is_leased(&self, now: Timestamp) -> bool {
         matches!(self.state, State::Leased { until } if now < until)
     }
 
-    /// Did a lease run out with nobody having settled?
+    /// Whether a lease ran out without a settlement.
     pub fn is_abandoned(&self, now: Timestamp) -> bool {
         matches!(self.state, State::Leased { until } if until <= now)
     }
@@ -58,7 +58,7 @@ impl Record {
         self.fence.get()
     }
 
-    /// Does `lease` carry this record's current fence, and was it granted to the same owner?
+    /// Whether `lease` has this record's current fence and owner.
     pub fn is_current(&self, lease: &Lease) -> bool {
         self.fence == lease.fence() && self.owner == lease.owner()
     }

@@ -5,7 +5,7 @@ use crate::{Key, Scope};
 
 /// The name of a record in a store: SHA-256 over namespace, scope and key, each with its length.
 ///
-/// The raw key is never stored or used for a look-up.
+/// The raw key is never stored or used for a lookup.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct RecordId([u8; 32]);
 

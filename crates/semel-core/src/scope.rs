@@ -2,9 +2,9 @@ use std::fmt;
 
 use crate::digest::PartsHasher;
 
-/// The namespace of a key: who asks (client identity) and what for (method and route).
+/// The namespace of a key: the client identity, the method and the route.
 ///
-/// Two scopes never see each other's records, whatever the keys (invariant I7). Only a hash is
+/// Two scopes never share a record, with any keys (invariant I7). Only a hash is
 /// kept: an identity such as an `Authorization` header never reaches a store, a log or a metric.
 #[derive(Clone, Copy, PartialEq, Eq, Hash)]
 pub struct Scope([u8; 32]);
@@ -24,7 +24,7 @@ impl Scope {
         Self(hasher.finish())
     }
 
-    /// The scope that everyone shares.
+    /// The scope that all clients share.
     pub fn global() -> Self {
         Self::new::<&[u8]>([])
     }

@@ -3,7 +3,7 @@ use std::time::Duration;
 
 /// A moment on the store's clock, in milliseconds since the Unix epoch.
 ///
-/// Only the store reads a clock; everyone else is handed a `Timestamp`. Arithmetic saturates: a
+/// Only the store reads a clock; all other code receives a `Timestamp`. Arithmetic saturates: a
 /// moment that cannot be expressed is the end of time, never a wrap-around into the past.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Timestamp(u64);

@@ -3,7 +3,7 @@
 //! The store's atomic steps are the real `decide`, `renew`, `settle` and `release`; what surrounds
 //! them (nodes that crash or act late, replies that get lost, messages that land after their sender
 //! gave up, a clock, a sweeper, clients) is the model. A pause needs no step of its own: any node
-//! may do nothing while the clock goes on, and then act as if no time had passed.
+//! may do nothing while the clock advances, and then act as if no time had passed.
 //!
 //! Each run explores its whole space; the bounds make it finite. Invariants go by their ids.
 
@@ -37,7 +37,7 @@ const TWO_RECORDS: Bounds = Bounds {
     network: Network::LosesReplies,
 };
 
-/// One record, over whose lives three attempts quarrel, one of them with another request, while
+/// One record, for which three attempts compete over its lives, one of them with another request, while
 /// messages land late.
 const STRAYS: Bounds = Bounds {
     arrivals: [3, 0],
@@ -107,17 +107,17 @@ fn hold_keeps_the_invariants_over_two_records() {
 }
 
 #[test]
-fn reexecute_keeps_the_invariants_when_messages_land_late() {
+fn reexecute_keeps_the_invariants_when_messages_arrive_late() {
     check(STRAYS, OnAbandoned::Reexecute);
 }
 
 #[test]
-fn fail_keeps_the_invariants_when_messages_land_late() {
+fn fail_keeps_the_invariants_when_messages_arrive_late() {
     check(STRAYS, OnAbandoned::Fail);
 }
 
 #[test]
-fn hold_keeps_the_invariants_when_messages_land_late() {
+fn hold_keeps_the_invariants_when_messages_arrive_late() {
     check(STRAYS, OnAbandoned::Hold);
 }
 

@@ -1,6 +1,6 @@
-//! A read-only look at the engine's directory, taken before the engine opens it.
+//! A read-only look at fjall's directory, taken before fjall opens it.
 //!
-//! The engine (fjall 3.1.13) checks less than we need: where a file is missing it starts anew, and
+//! Fjall (fjall 3.1.13) checks less than we need: where a file is missing it starts empty, and
 //! what does not read as it should it takes for the leavings of a crash and deletes. Each of these
 //! loses acknowledged records without a word. Here they are found first, and refused with the name
 //! of the file. The rules hold for a directory that was created to its end, with a keyspace of
@@ -21,21 +21,21 @@ mod window;
 /// What the file `version` holds.
 const FORMAT: &[u8] = b"FJL\x03";
 
-/// What a read-only look at the engine's directory allows.
+/// What a read-only look at fjall's directory allows.
 #[derive(Debug)]
-#[must_use = "the engine refuses some torn tails: cut them first"]
+#[must_use = "fjall refuses some torn tails: cut them first"]
 pub(crate) struct Checked {
     tail: Option<TornTail>,
 }
 
-/// Looks at every file the engine would trust blindly. Changes nothing.
-pub(crate) fn check(engine: &Path) -> Result<Checked, OpenError> {
-    let version = engine.join("version");
+/// Looks at every file fjall would trust blindly. Changes nothing.
+pub(crate) fn check(database: &Path) -> Result<Checked, OpenError> {
+    let version = database.join("version");
     if manifest::read(&version)? != FORMAT {
-        return Err(OpenError::damaged(version, None, "it does not read like the engine's own"));
+        return Err(OpenError::damaged(version, None, "it does not read like fjall's own"));
     }
-    manifest::check(engine)?;
-    Ok(Checked { tail: journal::check(engine)? })
+    manifest::check(database)?;
+    Ok(Checked { tail: journal::check(database)? })
 }
 
 // === impl Checked ===
@@ -43,7 +43,7 @@ pub(crate) fn check(engine: &Path) -> Result<Checked, OpenError> {
 impl Checked {
     /// Cuts a torn last batch off the newest log and syncs it.
     ///
-    /// The engine itself refuses some kinds of torn batches (wrong hash with an intact end marker),
+    /// Fjall itself refuses some kinds of torn batches (wrong hash with an intact end marker),
     /// which a power cut can leave.
     pub(crate) fn cut_torn_tail(self) -> Result<(), OpenError> {
         let Some(TornTail { path, end, what }) = self.tail else {

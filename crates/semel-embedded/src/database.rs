@@ -1,4 +1,4 @@
-//! The engine (fjall), opened with our settings and with its errors in our words.
+//! The database (fjall), opened with our settings and with its errors in our words.
 
 use std::io;
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -7,41 +7,41 @@ use std::time::Duration;
 
 use bytes::Bytes;
 use fjall::{Keyspace, OwnedWriteBatch, PersistMode};
+use semel_core::planted::{Bug, planted};
 use semel_core::{Record, RecordId, State, Timestamp};
-use semel_planted::{Bug, planted};
-use semel_store::StoreError;
+use semel_store::{StoreError, lacks_descriptors};
 
 use crate::{Durability, OpenError, Options, codec, tuning};
 
-/// The engine with its one table of records.
+/// The database with its one table of records.
 pub(crate) struct Database {
-    // Declared before `engine`, so that it is dropped first and the engine can close its files.
+    // Declared before `fjall`, so that it is dropped first and fjall can close its files.
     records: Keyspace,
-    engine: fjall::Database,
+    fjall: fjall::Database,
     path: PathBuf,
     persist: PersistMode,
 }
 
-/// One group of writes, committed as a whole or not at all.
-pub(crate) struct Group {
+/// One batch of writes, committed as a whole or not at all.
+pub(crate) struct WriteBatch {
     batch: OwnedWriteBatch,
     records: Keyspace,
-    /// Scratch space: the engine keeps a copy of its own.
+    /// Scratch space: fjall keeps a copy of its own.
     bytes: Vec<u8>,
 }
 
-/// Why a group was not acknowledged.
+/// Why a batch was not acknowledged.
 #[derive(Debug)]
 pub(crate) enum CommitError {
-    /// The engine cannot take more for now; it was not asked, so nothing was written.
+    /// The database cannot take more for now; it was not asked, so nothing was written.
     Behind,
-    /// The engine has stopped by itself; nothing was written, and nothing more can be.
+    /// The database has stopped by itself; nothing was written, and nothing more can be.
     Stopped(fjall::Error),
-    /// The engine failed with the group half-way: it may have been written, and nothing more can be.
+    /// The database failed within the batch: it may have been written, and nothing more can be.
     Failed(fjall::Error),
 }
 
-/// A stretch of records, as a sweep sees it.
+/// A range of records, as a sweep sees it.
 pub(crate) struct Scan {
     /// The expired ones.
     pub(crate) expired: Vec<RecordId>,
@@ -52,23 +52,24 @@ pub(crate) struct Scan {
 // === impl Database ===
 
 impl Database {
-    /// Opens the engine in `path`, which has been [checked](crate::check) or is new.
+    /// Opens the database in `path`, which has been checked or is new.
     pub(crate) fn open(path: &Path, options: &Options) -> Result<Self, OpenError> {
-        // The engine asserts what it expects of its files; a panic here is damage, not a bug of ours.
+        // Fjall asserts what it expects of its files; a panic here is damage, not a bug of ours.
         let opened = catch_unwind(AssertUnwindSafe(|| {
-            let engine = tuning::engine(path, options.cache_bytes).open()?;
+            let fjall =
+                tuning::database(path, options.cache_bytes, options.open_tables_max).open()?;
             let settings = || tuning::records(options.memtable_bytes);
-            let records = engine.keyspace("records", settings)?;
-            Ok((engine, records))
+            let records = fjall.keyspace("records", settings)?;
+            Ok((fjall, records))
         }));
-        let (engine, records) = opened
+        let (fjall, records) = opened
             .unwrap_or_else(|_| Err(fjall::Error::Unrecoverable))
-            .map_err(|error| OpenError::engine(path, error))?;
+            .map_err(|error| OpenError::fjall(path, error))?;
         let persist = match options.durability {
             Durability::Power => PersistMode::SyncData,
             Durability::Process => PersistMode::Buffer,
         };
-        Ok(Self { records, engine, path: path.to_owned(), persist })
+        Ok(Self { records, fjall, path: path.to_owned(), persist })
     }
 
     /// What is kept under `id`. Nothing is readable here before it is as durable as asked for.
@@ -77,33 +78,33 @@ impl Database {
         value.map(|value| self.decode(id, &value)).transpose()
     }
 
-    pub(crate) fn group(&self, capacity: usize) -> Group {
-        Group {
-            batch: OwnedWriteBatch::with_capacity(self.engine.clone(), capacity),
+    pub(crate) fn batch(&self, capacity: usize) -> WriteBatch {
+        WriteBatch {
+            batch: OwnedWriteBatch::with_capacity(self.fjall.clone(), capacity),
             records: self.records.clone(),
             bytes: Vec::new(),
         }
     }
 
-    /// Waits until the engine can take a group, and writes it.
-    pub(crate) fn commit(&self, group: Group) -> Result<(), CommitError> {
+    /// Waits until the database can take a batch, and writes it.
+    pub(crate) fn commit(&self, batch: WriteBatch) -> Result<(), CommitError> {
         self.wait_for_room()?;
-        self.commit_now(group)
+        self.commit_now(batch)
     }
 
-    /// Writes a group and waits until it is durable; only then can it be read. For one who has seen
-    /// that the engine [has room](Self::has_room), and since when nobody has written.
-    pub(crate) fn commit_now(&self, group: Group) -> Result<(), CommitError> {
-        // Without one the engine keeps the group in a buffer of its own.
+    /// Writes a batch and waits until it is durable; only then can it be read. Needs
+    /// [room](Self::has_room), and no write since that was checked.
+    pub(crate) fn commit_now(&self, batch: WriteBatch) -> Result<(), CommitError> {
+        // Without one fjall keeps the batch in a buffer of its own.
         let persist = (!planted(Bug::SettleNotSynced)).then_some(self.persist);
-        group.batch.durability(persist).commit().map_err(|error| match error {
+        batch.batch.durability(persist).commit().map_err(|error| match error {
             // It looks whether it is poisoned before it writes.
             fjall::Error::Poisoned => CommitError::Stopped(error),
             _ => CommitError::Failed(error),
         })
     }
 
-    /// Looks at up to `scan_max` records from `from` on, and names up to `expired_max` that expired, by
+    /// Scans up to `scan_max` records from `from` on, and lists up to `expired_max` that expired, by
     /// when they were created and when they expire.
     pub(crate) fn scan_expired(
         &self,
@@ -144,7 +145,7 @@ impl Database {
     /// Puts everything that was read from the log into files of its own, synced.
     ///
     /// After a failed sync the operating system may show bytes that the device never got. What was
-    /// recovered from such bytes must be written anew before it is acknowledged.
+    /// recovered from such bytes must be written again before it is acknowledged.
     pub(crate) fn rewrite(&self) -> Result<(), CommitError> {
         self.records.rotate_memtable().map_err(CommitError::Stopped)?;
         while self.records.sealed_memtable_count() > 0 {
@@ -154,22 +155,22 @@ impl Database {
         self.check_alive()
     }
 
-    /// Is there space to write what is only in the log into files of its own?
+    /// Whether there is space to write the log's content into tables.
     pub(crate) fn check_space(&self) -> Result<(), OpenError> {
         let device = rustix::fs::statvfs(&self.path)
             .map_err(|error| OpenError::io(&self.path, error.into()))?;
-        let needed = tuning::SPARE_BYTES + self.engine.write_buffer_size();
+        let needed = tuning::SPARE_BYTES + self.fjall.write_buffer_size();
         if device.f_bavail.saturating_mul(device.f_frsize) >= needed {
             return Ok(());
         }
         Err(OpenError::io(&self.path, io::ErrorKind::StorageFull.into()))
     }
 
-    /// Waits, within bounds, while the engine is behind with its own work.
+    /// Waits, within bounds, while fjall is behind with its background work.
     ///
-    /// The engine would wait by itself, but without end if its workers have died of a full disk.
+    /// Fjall would wait by itself, but without end if its workers have died of a full disk.
     fn wait_for_room(&self) -> Result<(), CommitError> {
-        for _ in 0..tuning::BEHIND_PATIENCE_MS {
+        for _ in 0..tuning::STALL_TIMEOUT_MS {
             if self.has_room() {
                 return Ok(());
             }
@@ -179,15 +180,15 @@ impl Database {
         Err(CommitError::Behind)
     }
 
-    /// Can the engine take a group at once?
+    /// Whether the database takes a batch at once.
     pub(crate) fn has_room(&self) -> bool {
         self.records.sealed_memtable_count() < tuning::SEALED_MAX
             && self.records.l0_table_count() < tuning::FRESH_TABLES_MAX
     }
 
-    /// An engine whose workers died refuses this, and costs nothing otherwise.
+    /// Fails if the threads of fjall have died; costs nothing otherwise.
     pub(crate) fn check_alive(&self) -> Result<(), CommitError> {
-        self.engine.persist(PersistMode::Buffer).map_err(CommitError::Stopped)
+        self.fjall.persist(PersistMode::Buffer).map_err(CommitError::Stopped)
     }
 
     fn decode(&self, id: RecordId, value: &[u8]) -> Result<Record, StoreError> {
@@ -197,13 +198,13 @@ impl Database {
     }
 
     fn read_error(&self, error: fjall::Error) -> StoreError {
-        OpenError::engine(&self.path, error).into()
+        OpenError::fjall(&self.path, error).into()
     }
 }
 
-// === impl Group ===
+// === impl WriteBatch ===
 
-impl Group {
+impl WriteBatch {
     pub(crate) fn write(&mut self, id: RecordId, record: &Record) {
         codec::encode(id, record, &mut self.bytes);
         self.batch.insert(&self.records, id.as_bytes().as_slice(), self.bytes.as_slice());
@@ -225,7 +226,14 @@ impl Group {
 // === impl CommitError ===
 
 impl CommitError {
-    /// Must the engine be opened anew?
+    /// Whether the database has stopped by itself, without a reason. The next operation reopens it, and
+    /// finds out whether the disk is full or this process lacks descriptors; until then nothing is known
+    /// about the store.
+    pub(crate) fn is_unexplained(&self) -> bool {
+        matches!(self, Self::Stopped(error) if !is_disk_full(error))
+    }
+
+    /// Whether the database must be reopened.
     pub(crate) fn is_fatal(&self) -> bool {
         !matches!(self, Self::Behind)
     }
@@ -234,11 +242,14 @@ impl CommitError {
     pub(crate) fn into_open_error(self, path: &Path) -> OpenError {
         match self {
             Self::Behind => OpenError::io(path, io::ErrorKind::TimedOut.into()),
-            // An engine that stops while it is opened could not write: its own words are lost.
+            // A database that stops while it is opened could not write: its own error is lost.
+            Self::Stopped(fjall::Error::Poisoned) if lacks_descriptors() => {
+                OpenError::exhausted(path, "the database stopped")
+            }
             Self::Stopped(fjall::Error::Poisoned) => {
                 OpenError::io(path, io::ErrorKind::StorageFull.into())
             }
-            Self::Stopped(error) | Self::Failed(error) => OpenError::engine(path, error),
+            Self::Stopped(error) | Self::Failed(error) => OpenError::fjall(path, error),
         }
     }
 
@@ -247,16 +258,17 @@ impl CommitError {
         let path = path.display();
         match self {
             Self::Behind => format!(
-                "the engine in {path} cannot keep up with its background work; the disk is too slow or too busy"
+                "the database in {path} cannot keep up with its background work; the disk is too slow or too busy"
             ),
             Self::Stopped(error) | Self::Failed(error) if is_disk_full(error) => {
                 format!("no space left for {path}; free some, and it goes on by itself")
             }
             Self::Stopped(fjall::Error::Poisoned) => format!(
-                "the engine in {path} has stopped, most likely for want of space; free some, and it goes on by itself"
+                "the database in {path} has stopped, most likely for want of space or of file descriptors; free some, \
+                 and it goes on by itself"
             ),
             Self::Stopped(error) | Self::Failed(error) => {
-                format!("the engine in {path} failed: {error}")
+                format!("the database in {path} failed: {error}")
             }
         }
     }

@@ -5,7 +5,7 @@
 //! | `semel.store` | one line: the format, and whether creation was finished |
 //! | `clock` | one line: the latest time at which the store was open |
 //! | `lock` | locked by the process that has the store open, with its process id |
-//! | `engine/` | the engine's own files |
+//! | `engine/` | the files of fjall |
 //!
 //! Everything here looks before it touches: a directory that is refused is left as it was found.
 
@@ -20,7 +20,7 @@ use semel_core::Timestamp;
 use crate::OpenError;
 use crate::times::{Mark, Past};
 
-/// The format this code writes. It covers the layout of the directory and of the engine's files;
+/// The format this code writes. It covers the layout of the directory and of fjall's files;
 /// records have a version of their own.
 const FORMAT: u32 = 1;
 
@@ -29,7 +29,7 @@ const MARKER_NEW: &str = "semel.store.new";
 const CLOCK: &str = "clock";
 const CLOCK_NEW: &str = "clock.new";
 const LOCK: &str = "lock";
-const ENGINE: &str = "engine";
+const DATABASE: &str = "engine";
 
 /// How often to start again when the lock file vanishes under us.
 const LOCK_TRIES: usize = 8;
@@ -40,13 +40,13 @@ pub(crate) struct Directory {
     path: PathBuf,
     lock: File,
     state: Creation,
-    /// Was there no directory before?
+    /// Whether the directory did not exist before.
     made: bool,
 }
 
-/// Has the engine been created to its end?
+/// Whether the creation of the database was completed.
 ///
-/// The difference decides what an engine directory without its own files means: an interrupted
+/// The difference decides what a database directory without its own files means: an interrupted
 /// creation that can be started over, or damage that must not be papered over.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Creation {
@@ -66,7 +66,7 @@ impl Directory {
         }
         let lock = lock(path)?;
         let mut directory = Self { path: path.to_owned(), lock, state: Creation::Started, made };
-        // Someone else may have created it between our look and our lock.
+        // Another process may have created it between the inspection and the lock.
         if let Some(state) = look(path)? {
             directory.state = state;
         } else {
@@ -75,9 +75,9 @@ impl Directory {
         Ok(directory)
     }
 
-    /// Where the engine keeps its files.
-    pub(crate) fn engine(&self) -> PathBuf {
-        self.path.join(ENGINE)
+    /// Where the database keeps its files.
+    pub(crate) fn database(&self) -> PathBuf {
+        self.path.join(DATABASE)
     }
 
     pub(crate) fn path(&self) -> &Path {
@@ -88,7 +88,7 @@ impl Directory {
         self.state
     }
 
-    /// Leaves this process's id in the lock file, for the message to whoever comes second.
+    /// Leaves this process's id in the lock file, for the error message of a second process.
     ///
     /// Only once the directory was found in order: one that is refused is left as it was found.
     pub(crate) fn sign(&self) {
@@ -109,7 +109,7 @@ impl Directory {
     /// Takes back a creation that failed, as far as that is possible.
     pub(crate) fn undo(&self) {
         if self.state == Creation::Started {
-            let _ = fs::remove_dir_all(self.engine());
+            let _ = fs::remove_dir_all(self.database());
             for file in [MARKER, MARKER_NEW, LOCK] {
                 let _ = fs::remove_file(self.path.join(file));
             }
@@ -119,13 +119,13 @@ impl Directory {
         }
     }
 
-    /// What earlier processes left about their time. To be asked before the engine is opened, which
+    /// What earlier processes left about their time. To be asked before the database is opened, which
     /// writes to its log.
     pub(crate) fn past(&self) -> Past {
         if self.state == Creation::Started {
             return Past::New;
         }
-        let last_write = last_write(&self.engine());
+        let last_write = last_write(&self.database());
         let Some(mark) = self.mark() else { return Past::Unmarked { last_write } };
         let marked = modified(&self.path.join(CLOCK));
         let stale =
@@ -153,20 +153,20 @@ impl Directory {
 
     /// Removes what an interrupted creation left. Nothing was ever acknowledged from there.
     pub(crate) fn start_over(&self) -> Result<(), OpenError> {
-        match fs::remove_dir_all(self.engine()) {
+        match fs::remove_dir_all(self.database()) {
             Err(error) if error.kind() != io::ErrorKind::NotFound => {
-                Err(OpenError::io(&self.engine(), error))
+                Err(OpenError::io(&self.database(), error))
             }
             _ => Ok(()),
         }
     }
 
-    /// The engine has all its files: from now on a missing one is damage.
+    /// The database has all its files: from now on a missing one is damage.
     pub(crate) fn finish(&mut self) -> Result<(), OpenError> {
         if self.state == Creation::Started {
-            // The engine does not sync every directory it made, and the marker must not survive
+            // Fjall does not sync every directory it made, and the marker must not survive
             // a power cut that they do not.
-            sync_tree(&self.engine())?;
+            sync_tree(&self.database())?;
             write_marker(&self.path, Creation::Finished)?;
             self.state = Creation::Finished;
         }
@@ -174,7 +174,7 @@ impl Directory {
     }
 }
 
-/// Looks at the directory without touching it: `None` says that a store may be created there.
+/// Inspects the directory without touching it: `None` means that a store may be created there.
 fn look(path: &Path) -> Result<Option<Creation>, OpenError> {
     match fs::read_to_string(path.join(MARKER)) {
         Ok(text) => parse_marker(path, &text).map(Some),
@@ -221,13 +221,13 @@ fn create(path: &Path) -> Result<(), OpenError> {
     Ok(())
 }
 
-/// Locks the directory, or says who has.
+/// Locks the directory, or returns the process that holds the lock.
 fn lock(path: &Path) -> Result<File, OpenError> {
     let file_path = path.join(LOCK);
     for _ in 0..LOCK_TRIES {
         let file = try_lock(path, &file_path)?;
         // Another process may have taken back its failed creation between our opening the file and
-        // our locking it; then we hold a lock that nobody else can see.
+        // our locking it; then we hold a lock that no other process sees.
         let same = |found: fs::Metadata| {
             file.metadata().is_ok_and(|ours| (ours.dev(), ours.ino()) == (found.dev(), found.ino()))
         };
@@ -303,9 +303,9 @@ fn sync_tree(path: &Path) -> Result<(), OpenError> {
     sync_directory(path)
 }
 
-/// When the engine's log was last written to, by the times of its files.
-fn last_write(engine: &Path) -> Option<Timestamp> {
-    let paths = fs::read_dir(engine).ok()?.filter_map(|entry| Some(entry.ok()?.path()));
+/// When the database's log was last written to, by the times of its files.
+fn last_write(database: &Path) -> Option<Timestamp> {
+    let paths = fs::read_dir(database).ok()?.filter_map(|entry| Some(entry.ok()?.path()));
     let logs = paths.filter(|path| path.extension().is_some_and(|extension| extension == "jnl"));
     logs.filter_map(|path| modified(&path)).max()
 }

@@ -1,9 +1,9 @@
 use std::io;
 use std::path::{Path, PathBuf};
 
-use semel_store::StoreError;
+use semel_store::{StoreError, is_exhaustion, lacks_descriptors};
 
-/// Why a store could not be opened. Each says what to do; none has changed what is kept.
+/// Why a store could not be opened. Each message has a cure; none of these errors has changed the files.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum OpenError {
@@ -57,7 +57,7 @@ pub enum OpenError {
     NoPermission {
         /// The file or directory.
         path: PathBuf,
-        /// What the operating system said.
+        /// The error of the operating system.
         source: io::Error,
     },
     /// There is no room for the files a store needs.
@@ -65,7 +65,19 @@ pub enum OpenError {
     DiskFull {
         /// The file or directory.
         path: PathBuf,
-        /// What the operating system said.
+        /// The error of the operating system.
+        source: io::Error,
+    },
+    /// This process has no file descriptor or memory left. It is no statement about the files.
+    #[error(
+        "this process has no file descriptor or memory left for {}: {source}; let it have more (LimitNOFILE= of \
+         systemd, ulimit -n), or have fewer connections",
+        path.display()
+    )]
+    Exhausted {
+        /// The file or directory.
+        path: PathBuf,
+        /// The error of the operating system.
         source: io::Error,
     },
     /// Files are not as they were written.
@@ -75,7 +87,7 @@ pub enum OpenError {
         at.map(|at| format!(" at byte {at}")).unwrap_or_default()
     )]
     Damaged {
-        /// The file, or the directory if the engine did not say which file.
+        /// The file, or the directory if fjall did not say which file.
         file: PathBuf,
         /// Where in the file.
         at: Option<u64>,
@@ -87,7 +99,7 @@ pub enum OpenError {
     Io {
         /// The file or directory.
         path: PathBuf,
-        /// What the operating system said.
+        /// The error of the operating system.
         source: io::Error,
     },
 }
@@ -97,6 +109,9 @@ pub enum OpenError {
 impl OpenError {
     pub(crate) fn io(path: &Path, source: io::Error) -> Self {
         let path = path.to_owned();
+        if is_exhaustion(&source) {
+            return Self::Exhausted { path, source };
+        }
         match source.kind() {
             io::ErrorKind::PermissionDenied | io::ErrorKind::ReadOnlyFilesystem => {
                 Self::NoPermission { path, source }
@@ -109,16 +124,21 @@ impl OpenError {
         }
     }
 
+    /// The process cannot open files now, and the original error of the system was lost.
+    pub(crate) fn exhausted(path: &Path, what: &str) -> Self {
+        Self::Exhausted { path: path.to_owned(), source: io::Error::other(what.to_owned()) }
+    }
+
     pub(crate) fn damaged(file: PathBuf, at: Option<u64>, what: impl Into<String>) -> Self {
         Self::Damaged { file, at, what: what.into() }
     }
 
-    /// What the engine said about its files in `path`.
-    pub(crate) fn engine(path: &Path, error: fjall::Error) -> Self {
+    /// The meaning of fjall's error about its files in `path`.
+    pub(crate) fn fjall(path: &Path, error: fjall::Error) -> Self {
         match error {
             fjall::Error::Io(source) | fjall::Error::Storage(fjall::LsmError::Io(source)) => {
                 match source.kind() {
-                    // It looked for something where a damaged file told it to look.
+                    // A damaged file named something that does not exist.
                     io::ErrorKind::InvalidInput
                     | io::ErrorKind::InvalidData
                     | io::ErrorKind::UnexpectedEof
@@ -129,16 +149,19 @@ impl OpenError {
                 }
             }
             fjall::Error::Locked => Self::Locked { path: path.to_owned(), pid: None },
+            // Fjall may stumble over a file that it could not open, and forget why.
+            other if lacks_descriptors() => Self::exhausted(path, &other.to_string()),
             other => Self::damaged(path.to_owned(), None, other.to_string()),
         }
     }
 
-    /// What it means to whoever uses the store.
+    /// The same, for callers of the store.
     pub(crate) fn to_store_error(&self) -> StoreError {
         let what = self.to_string();
         match self {
             Self::Damaged { .. } => StoreError::Corrupt { what },
             Self::DiskFull { .. } | Self::Io { .. } => StoreError::unavailable(what),
+            Self::Exhausted { .. } => StoreError::not_asked(what),
             _ => StoreError::Misconfigured { what },
         }
     }

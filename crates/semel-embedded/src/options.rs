@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use semel_store::{Clock, SteadyClock};
 
-use crate::{EmbeddedStore, OpenError, tuning};
+use crate::tuning;
 
 /// What an acknowledged write survives.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -30,6 +30,7 @@ pub struct Options {
     pub(crate) path: PathBuf,
     pub(crate) durability: Durability,
     pub(crate) cache_bytes: u64,
+    pub(crate) open_tables_max: usize,
     pub(crate) memtable_bytes: u64,
     pub(crate) sweep_every: Option<Duration>,
     pub(crate) clock: Arc<dyn Clock>,
@@ -44,6 +45,7 @@ impl Options {
             path: path.as_ref().to_owned(),
             durability: Durability::default(),
             cache_bytes: 128 << 20,
+            open_tables_max: tuning::OPEN_TABLES_MAX,
             memtable_bytes: tuning::MEMTABLE_BYTES,
             sweep_every: Some(Duration::from_mins(1)),
             clock: Arc::new(SteadyClock::start()),
@@ -57,15 +59,23 @@ impl Options {
         self
     }
 
-    /// How much memory the engine may use to keep blocks of its files.
+    /// How much memory the database may use to cache blocks of its files.
     #[must_use]
     pub fn cache_bytes(mut self, bytes: u64) -> Self {
         self.cache_bytes = bytes;
         self
     }
 
-    /// How much the engine gathers in memory before it writes a table. For crash tests, which must not
-    /// have to write gigabytes before the engine has anything to do besides its log.
+    /// How many of its files the database keeps open, 400 unless this says otherwise; at least one. Others are opened
+    /// for each read. Its log, what it writes and what it merges are open besides: a few dozen at most.
+    #[must_use]
+    pub fn open_tables_max(mut self, max: usize) -> Self {
+        self.open_tables_max = max.max(1);
+        self
+    }
+
+    /// How much the database collects in memory before it writes a table. For crash tests, which must not
+    /// have to write gigabytes before the database has anything to do besides its log.
     #[doc(hidden)]
     #[must_use]
     pub fn memtable_bytes(mut self, bytes: u64) -> Self {
@@ -89,12 +99,5 @@ impl Options {
     pub fn clock(mut self, clock: Arc<dyn Clock>) -> Self {
         self.clock = clock;
         self
-    }
-
-    /// Opens the store, creating it if the directory is missing or empty.
-    ///
-    /// Blocks while the engine reads its log. On error the directory is as it was.
-    pub fn open(self) -> Result<EmbeddedStore, OpenError> {
-        EmbeddedStore::open(self)
     }
 }

@@ -14,7 +14,7 @@ use crate::tuning;
 
 /// The latest time in which the store could not write.
 ///
-/// Changed under the lock of the desk, and read there by every decision that writes. Readers without
+/// Changed under the lock of the commit queue, and read there by every decision that writes. Readers without
 /// the lock may see a change half made; what they answer without a write was true a moment ago.
 #[derive(Debug)]
 pub(crate) struct Outage {
@@ -35,8 +35,8 @@ impl Default for Outage {
 }
 
 impl Outage {
-    /// A group was refused whose first operation was decided at `began`. Writing stops until
-    /// [`Self::end`] if the outage `lasts`, and else goes on with the next group.
+    /// A batch was refused whose first operation was decided at `began`. Writing stops until
+    /// [`Self::end`] if the outage `lasts`, and else goes on with the next batch.
     pub(crate) fn begin(&self, began: Timestamp, now: Timestamp, lasts: bool) {
         let began = began.as_millis();
         // An outage soon after another continues it: holders had no time to renew in between.
@@ -52,8 +52,8 @@ impl Outage {
         self.to.store(now.plus(tuning::OUTAGE_GRACE).as_millis(), Ordering::Relaxed);
     }
 
-    /// Is an outage under way, or so recent that leases are extended?
-    pub(crate) fn is_felt(&self, now: Timestamp) -> bool {
+    /// Whether an outage is under way, or so recent that leases are extended.
+    pub(crate) fn extends_leases(&self, now: Timestamp) -> bool {
         self.from.load(Ordering::Relaxed) != NEVER
             && now.as_millis() < self.to.load(Ordering::Relaxed)
     }
@@ -108,7 +108,7 @@ mod tests {
     fn without_an_outage_leases_end_as_written() {
         let outage = Outage::default();
         assert_eq!(extended(&outage, 30, 100), 30);
-        assert!(!outage.is_felt(at(100)));
+        assert!(!outage.extends_leases(at(100)));
     }
 
     #[test]
@@ -116,13 +116,13 @@ mod tests {
         let outage = Outage::default();
         outage.begin(at(20), at(21), true);
         assert!(extended(&outage, 30, 100) > 100, "while it lasts");
-        assert!(outage.is_felt(at(1_000)));
+        assert!(outage.extends_leases(at(1_000)));
         outage.end(at(100));
         let grace = tuning::OUTAGE_GRACE.as_secs();
         assert_eq!(extended(&outage, 30, 100), 100 + grace);
         assert_eq!(extended(&outage, 20, 100), 20, "it had lapsed before");
         assert_eq!(extended(&outage, 500, 100), 500, "it is long enough by itself");
-        assert!(!outage.is_felt(at(100 + grace)));
+        assert!(!outage.extends_leases(at(100 + grace)));
     }
 
     #[test]
@@ -139,7 +139,7 @@ mod tests {
     }
 
     #[test]
-    fn refused_groups_in_a_row_are_one_outage() {
+    fn refused_batches_in_a_row_are_one_outage() {
         let outage = Outage::default();
         for second in [20, 25, 30, 35] {
             outage.begin(at(second), at(second + 5), false);

@@ -11,17 +11,15 @@ use semel_store::{
     Swept,
 };
 
-use crate::desk::{Desk, Phase, reopening};
-use crate::keeper::Keeper;
-use crate::recent::Seen;
-use crate::room::Room;
-use crate::sweeper::{Cursor, Sweeper};
-use crate::turn::Rank;
-use crate::{OpenError, Options, committer};
+use crate::commit::{CommitQueue, Priority, Snapshot};
+use crate::storage::{Storage, reopening};
+use crate::sweeper::Cursor;
+use crate::thread::{Worker, spawn};
+use crate::{OpenError, Options, mark_writer, sweeper};
 
 /// Keeps records durably in a directory, for one process.
 ///
-/// Cheap to clone; the directory is given up when the last clone is dropped. Dropping that one
+/// Cheap to clone; the directory is released when the last clone is dropped. Dropping that one
 /// blocks until what was begun is written.
 ///
 /// A future of one of its verbs should be polled to its end or dropped. One that is kept and not
@@ -33,10 +31,10 @@ pub struct EmbeddedStore {
 }
 
 struct Inner {
-    desk: Arc<Desk>,
+    queue: Arc<CommitQueue>,
     cursor: Cursor,
-    sweeper: Option<Sweeper>,
-    keeper: Option<Keeper>,
+    sweeper: Option<Worker>,
+    mark_writer: Option<Worker>,
     committer: Option<JoinHandle<()>>,
 }
 
@@ -44,28 +42,28 @@ struct Inner {
 enum Reading {
     /// It needs no write: replays, mismatches and duplicates in flight never wait for a sync.
     Answer(Claim),
-    /// It does, and this is what was seen.
-    Seen(Option<Seen>),
+    /// It does, and this is what was read.
+    Write(Option<Snapshot>),
 }
 
 // === impl EmbeddedStore ===
 
 impl EmbeddedStore {
-    pub(crate) fn open(options: Options) -> Result<Self, OpenError> {
+    fn open(options: Options) -> Result<Self, OpenError> {
         let sweep_every = options.sweep_every;
-        let desk = Arc::new(Desk::new(Arc::new(Room::open(options)?)));
+        let storage = Arc::new(Storage::open(options)?);
+        let queue = Arc::new(CommitQueue::new(Arc::clone(&storage)));
         let committer = {
-            let desk = Arc::clone(&desk);
-            let path = desk.room.path().to_owned();
-            spawn("semel-committer", &path, move || committer::run(&desk))?
+            let queue = Arc::clone(&queue);
+            spawn("semel-committer", storage.path(), move || queue.run_committer())?
         };
-        let cursor = Cursor::new(Arc::clone(&desk));
+        let cursor = Cursor::new(Arc::clone(&queue));
         // Made before the sweeper is started: should that fail, dropping it ends the committer.
         let mut inner =
-            Inner { desk, cursor, sweeper: None, keeper: None, committer: Some(committer) };
-        inner.keeper = Some(Keeper::start(Arc::clone(&inner.desk.room))?);
+            Inner { queue, cursor, sweeper: None, mark_writer: None, committer: Some(committer) };
+        inner.mark_writer = Some(mark_writer::start(storage)?);
         if let Some(rest) = sweep_every {
-            inner.sweeper = Some(Sweeper::start(inner.cursor.clone(), rest)?);
+            inner.sweeper = Some(sweeper::start(inner.cursor.clone(), rest)?);
         }
         Ok(Self { inner: Arc::new(inner) })
     }
@@ -73,27 +71,31 @@ impl EmbeddedStore {
     /// The clock that this store decides by, for a [`Cached`](semel_store::Cached) store around it: it
     /// is not the one of its [options](Options::clock) if that was behind when the store was opened.
     pub fn clock(&self) -> Arc<dyn Clock> {
-        Arc::clone(&self.desk().room.times) as Arc<dyn Clock>
+        Arc::clone(&self.storage().times) as Arc<dyn Clock>
     }
 
-    pub(crate) fn desk(&self) -> &Desk {
-        &self.inner.desk
+    pub(crate) fn queue(&self) -> &CommitQueue {
+        &self.inner.queue
+    }
+
+    fn storage(&self) -> &Storage {
+        self.inner.queue.storage()
     }
 
     fn read(&self, attempt: &Attempt, policy: &Policy) -> Result<Reading, StoreError> {
-        let room = &self.desk().room;
-        let Some(database) = &*room.database() else {
-            return Ok(Reading::Seen(None));
+        let storage = self.storage();
+        let Some(database) = &*storage.database() else {
+            return Ok(Reading::Write(None));
         };
-        // Before the look: the answer must have been true at some moment, and a record that is seen
+        // Before the read: the answer must have been true at some moment, and a record that is read
         // as it was may be judged by a time at which it still was so.
-        let now = room.now();
-        let mut seen = self.desk().read(database, attempt.id())?;
-        room.judge(seen.record.as_mut(), now);
-        let decision = decide(seen.record.as_ref(), attempt, policy, now);
+        let now = storage.now();
+        let mut snapshot = self.queue().read(database, attempt.id())?;
+        storage.adjust(snapshot.record.as_mut(), now);
+        let decision = decide(snapshot.record.as_ref(), attempt, policy, now);
         Ok(match decision.write {
             None => Reading::Answer(decision.claim),
-            Some(_) => Reading::Seen(Some(seen)),
+            Some(_) => Reading::Write(Some(snapshot)),
         })
     }
 }
@@ -101,44 +103,44 @@ impl EmbeddedStore {
 impl Store for EmbeddedStore {
     fn claim<'a>(&'a self, attempt: &'a Attempt, policy: &'a Policy) -> StoreFuture<'a, Claim> {
         Box::pin(async move {
-            let seen = match self.read(attempt, policy)? {
+            let snapshot = match self.read(attempt, policy)? {
                 Reading::Answer(claim) => return Ok(claim),
-                Reading::Seen(seen) => seen,
+                Reading::Write(snapshot) => snapshot,
             };
             let decide = |record: Option<&Record>, now| {
                 let decision = decide(record, attempt, policy, now);
                 (decision.claim, decision.write)
             };
-            self.desk().submit(Rank::Claim, attempt.id(), seen, decide).await
+            self.queue().submit(Priority::Claim, attempt.id(), snapshot, decide).await
         })
     }
 
     fn renew<'a>(&'a self, lease: &'a Lease, duration: Duration) -> StoreFuture<'a, Renewed> {
-        Box::pin(self.desk().submit(Rank::Holder, lease.id(), None, move |record, now| {
+        Box::pin(self.queue().submit(Priority::Holder, lease.id(), None, move |record, now| {
             Renewed::from_transition(renew(record, lease, duration, now))
         }))
     }
 
     fn settle<'a>(&'a self, lease: &'a Lease, settlement: Settlement) -> StoreFuture<'a, Settled> {
-        Box::pin(self.desk().submit(Rank::Holder, lease.id(), None, move |record, now| {
+        Box::pin(self.queue().submit(Priority::Holder, lease.id(), None, move |record, now| {
             Settled::from_transition(settle(record, lease, &settlement, now))
         }))
     }
 
     fn release<'a>(&'a self, lease: &'a Lease, how: Release) -> StoreFuture<'a, Released> {
-        Box::pin(self.desk().submit(Rank::Holder, lease.id(), None, move |record, now| {
+        Box::pin(self.queue().submit(Priority::Holder, lease.id(), None, move |record, now| {
             Released::from_transition(release(record, lease, how, now))
         }))
     }
 
     fn inspect(&self, id: RecordId) -> StoreFuture<'_, Option<Record>> {
         Box::pin(async move {
-            let room = &self.desk().room;
-            let database = room.database();
+            let storage = self.storage();
+            let database = storage.database();
             let database = database.as_ref().ok_or_else(reopening)?;
-            let now = room.now();
+            let now = storage.now();
             let mut record = database.get(id)?;
-            room.judge(record.as_mut(), now);
+            storage.adjust(record.as_mut(), now);
             Ok(record.filter(|record| !record.is_expired(now)))
         })
     }
@@ -156,15 +158,26 @@ impl Store for EmbeddedStore {
 
     fn health(&self) -> StoreFuture<'_, Health> {
         Box::pin(async move {
-            self.desk().check().await?;
-            Ok(Health { now: self.desk().room.now(), kind: "embedded", note: None })
+            self.queue().check().await?;
+            Ok(Health { now: self.storage().now(), kind: "embedded", note: None })
         })
     }
 }
 
 impl std::fmt::Debug for EmbeddedStore {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("EmbeddedStore").field("path", &self.desk().room.path()).finish()
+        f.debug_struct("EmbeddedStore").field("path", &self.storage().path()).finish()
+    }
+}
+
+// === impl Options ===
+
+impl Options {
+    /// Opens the store, creating it if the directory is missing or empty.
+    ///
+    /// Blocks while the database reads its log. On error the directory is as it was.
+    pub fn open(self) -> Result<EmbeddedStore, OpenError> {
+        EmbeddedStore::open(self)
     }
 }
 
@@ -173,26 +186,14 @@ impl std::fmt::Debug for EmbeddedStore {
 impl Drop for Inner {
     fn drop(&mut self) {
         self.sweeper = None;
-        self.desk.state().phase = Phase::Closed;
-        self.desk.work.notify_all();
+        self.queue.close();
         if let Some(committer) = self.committer.take() {
-            // One that panicked has said so; there is nothing to add while dropping.
+            // A committer that panicked has logged it.
             let _ = committer.join();
         }
-        // With the last mark, while the directory is still ours.
-        self.keeper = None;
-        // A sweep that was given up may still hold the room for a moment.
-        self.desk.room.close();
+        // It writes the last mark, while the directory is still ours.
+        self.mark_writer = None;
+        // A cancelled sweep may still hold a reference to the storage for a moment.
+        self.queue.storage().close();
     }
-}
-
-pub(crate) fn spawn(
-    name: &str,
-    path: &std::path::Path,
-    run: impl FnOnce() + Send + 'static,
-) -> Result<JoinHandle<()>, OpenError> {
-    std::thread::Builder::new()
-        .name(name.into())
-        .spawn(run)
-        .map_err(|error| OpenError::io(path, error))
 }

@@ -1,27 +1,24 @@
 //! Deletes expired records, in small steps that never hold up a claim.
 //!
 //! Expired records are invisible long before (they are not there as far as `decide` goes), so a
-//! sweep only gives space back and can take its time: its deletions ride along with whatever group
-//! they meet.
+//! sweep only gives space back and can take its time: its deletions join whatever batch is open.
 
-use std::sync::atomic::Ordering;
 use std::sync::{Arc, Mutex, PoisonError};
-use std::thread::JoinHandle;
 use std::time::Duration;
 
 use semel_core::RecordId;
-use semel_planted::{Bug, planted};
+use semel_core::planted::{Bug, planted};
 use semel_store::{StoreError, Swept};
 
-use crate::desk::{Desk, Pending, reopening};
-use crate::keeper::Stop;
-use crate::store::spawn;
+use crate::commit::{CommitQueue, Pending};
+use crate::storage::reopening;
+use crate::thread::{Stop, Worker};
 use crate::{OpenError, tuning};
 
-/// Where the sweep stands. Clones share the place.
+/// The position of the sweep, shared by its clones.
 #[derive(Clone)]
 pub(crate) struct Cursor {
-    desk: Arc<Desk>,
+    queue: Arc<CommitQueue>,
     next: Arc<Mutex<RecordId>>,
 }
 
@@ -31,40 +28,34 @@ pub(crate) struct Step {
     more: bool,
 }
 
-/// The thread that sweeps in the background; ends when dropped.
-pub(crate) struct Sweeper {
-    stop: Arc<Stop>,
-    thread: Option<JoinHandle<()>>,
-}
-
 const START: RecordId = RecordId::from_bytes([0; 32]);
 
 // === impl Cursor ===
 
 impl Cursor {
-    pub(crate) fn new(desk: Arc<Desk>) -> Self {
-        Self { desk, next: Arc::new(Mutex::new(START)) }
+    pub(crate) fn new(queue: Arc<CommitQueue>) -> Self {
+        Self { queue, next: Arc::new(Mutex::new(START)) }
     }
 
-    /// One step: looks at a stretch of records and deletes up to `limit` expired ones. What it
-    /// says is true once the deletions are durable.
+    /// One step: scans a range of records and deletes up to `limit` expired ones. What it returns
+    /// holds once the deletions are durable.
     pub(crate) fn step(&self, limit: usize) -> Result<Step, StoreError> {
         let mut next = self.next.lock().unwrap_or_else(PoisonError::into_inner);
-        let room = &self.desk.room;
-        if !room.may_sweep() {
+        let storage = self.queue.storage();
+        if !storage.may_sweep() {
             return Ok(Step { deletions: None, more: false });
         }
-        let as_of = room.committed.load(Ordering::Acquire);
-        let now = room.now();
+        let as_of = self.queue.visible();
+        let now = storage.now();
         let scan = {
-            let database = room.database();
+            let database = storage.database();
             let database = database.as_ref().ok_or_else(reopening)?;
-            let is_expired = |created, expires| room.times.is_expired(created, expires, now);
+            let is_expired = |created, expires| storage.times.is_expired(created, expires, now);
             database.scan_expired(*next, is_expired, tuning::SWEEP_SCAN, limit)?
         };
         let deletions = match scan.expired[..] {
             [] => None,
-            ref ids => Some(self.desk.forget(ids, as_of)?),
+            ref ids => Some(self.queue.delete(ids, as_of)?),
         };
         let more = scan.next.is_some();
         *next = scan.next.unwrap_or(START);
@@ -84,54 +75,38 @@ impl Step {
     }
 }
 
-// === impl Sweeper ===
-
-impl Sweeper {
-    pub(crate) fn start(cursor: Cursor, rest: Duration) -> Result<Self, OpenError> {
-        // No fault run can wait for a minute.
-        let is_wrong = planted(Bug::SweepDeletesLiveLeases);
-        let rest = if is_wrong { Duration::from_millis(200) } else { rest };
-        let stop = Arc::new(Stop::default());
-        let asked = Arc::clone(&stop);
-        let path = cursor.desk.room.path().to_owned();
-        let thread =
-            spawn(
-                "semel-sweeper",
-                &path,
-                move || {
-                    while !asked.within(rest) && pass(&cursor, &asked) {}
-                },
-            )?;
-        Ok(Self { stop, thread: Some(thread) })
-    }
+/// Starts the thread that sweeps in the background.
+pub(crate) fn start(cursor: Cursor, rest: Duration) -> Result<Worker, OpenError> {
+    // No fault run can wait for a minute.
+    let is_wrong = planted(Bug::SweepDeletesLiveLeases);
+    let rest = if is_wrong { Duration::from_millis(200) } else { rest };
+    let path = cursor.queue.storage().path().to_owned();
+    Worker::spawn(
+        "semel-sweeper",
+        &path,
+        move |stop| {
+            while !stop.within(rest) && pass(&cursor, stop) {}
+        },
+    )
 }
 
 /// Sweeps through the whole table once; `false` if asked to stop.
 fn pass(cursor: &Cursor, stop: &Stop) -> bool {
     loop {
-        // Nobody waits for these deletions to be durable, so the sweep goes on meanwhile.
+        // The sweep goes on before these deletions are durable.
         let rest = match cursor.step(tuning::SWEEP_DELETE) {
             Ok(Step { more: false, .. }) => return true,
             Ok(Step { deletions: Some(_), .. }) => tuning::SWEEP_REST,
             Ok(Step { deletions: None, .. }) => tuning::SWEEP_REST_IDLE,
             Err(error) => {
-                // The next pass tries again. Said aloud, as nothing else may notice: expired
-                // records are read by nobody, and only take space.
+                // The next pass tries again. Logged, as nothing else shows it: expired records are
+                // never read, and only take space.
                 tracing::warn!(%error, "a sweep was cut short");
                 return true;
             }
         };
         if stop.within(rest) {
             return false;
-        }
-    }
-}
-
-impl Drop for Sweeper {
-    fn drop(&mut self) {
-        self.stop.ask();
-        if let Some(thread) = self.thread.take() {
-            let _ = thread.join();
         }
     }
 }

@@ -23,7 +23,7 @@ use semel_store::Clock;
 
 use crate::tuning;
 
-/// Tells the store's time, and what the times in a record mean by it.
+/// The store's clock, and the adjustment of the times in records.
 #[derive(Debug)]
 pub(crate) struct Times {
     clock: Arc<dyn Clock>,
@@ -56,7 +56,7 @@ struct Leap {
     stale: u64,
 }
 
-/// What the directory says about earlier processes.
+/// The state that earlier processes left in the directory.
 #[derive(Clone, Debug)]
 pub(crate) enum Past {
     /// There were none.
@@ -70,7 +70,8 @@ pub(crate) enum Past {
     },
     /// There were, and there is no mark: they were of an older version, or the mark is lost.
     Unmarked {
-        /// When the log was last written to, by the time of its file. One that was copied says when.
+        /// The time of the latest write to the log, by the time of its file. A copy may have the time of
+        /// the copy.
         last_write: Option<Timestamp>,
     },
 }
@@ -137,7 +138,8 @@ impl Times {
     /// May expired records be deleted? Not soon after a start with an implausible time: if it is
     /// found to be wrong and set right, nothing is lost.
     pub(crate) fn may_sweep(&self, now: Timestamp) -> bool {
-        self.finding == Finding::Plausible || self.opened.plus(tuning::CLOCK_PATIENCE) <= now
+        self.finding == Finding::Plausible
+            || self.opened.plus(tuning::SWEEP_DELAY_AFTER_CLOCK_WARNING) <= now
     }
 
     /// Moves the times of a record to where they belong. Doing so twice changes nothing.
@@ -157,7 +159,7 @@ impl Times {
         }
     }
 
-    /// Is a record expired that says so of itself?
+    /// Whether a record is expired according to its own time.
     pub(crate) fn is_expired(
         &self,
         created: Timestamp,

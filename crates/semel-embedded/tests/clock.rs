@@ -134,9 +134,10 @@ async fn a_short_time_closed_counts() {
     assert_eq!(swept(&store).await, 1);
 }
 
-/// What a crash left is in flight for its lease, whatever the clock showed before or shows now.
+/// The record of a crashed process is in flight for its lease, whatever the clock showed before or shows
+/// now.
 #[tokio::test]
-async fn what_a_dead_process_left_is_free_after_its_lease() {
+async fn a_record_of_a_dead_process_is_free_after_its_lease() {
     let day_before = Timestamp::from_millis(NOON.as_millis() - 2 * 86_400_000);
     let starts = [
         [NOON, day_before],
@@ -160,7 +161,7 @@ async fn what_a_dead_process_left_is_free_after_its_lease() {
 
 /// A lease that was moved is written where it belongs, and not moved again.
 #[tokio::test]
-async fn what_is_written_after_a_leap_is_read_as_written() {
+async fn a_record_written_after_a_leap_is_read_as_written() {
     let place = Place::new();
     let (store, _) = place.open(NOON);
     drop(claim(&store, 1, 1).await);

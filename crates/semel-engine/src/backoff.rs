@@ -2,8 +2,8 @@ use std::time::Duration;
 
 use crate::host::Host;
 
-/// Pauses between tries: each about twice as long as the one before, up to a cap, and random, so
-/// that many who failed together do not come again together.
+/// Exponential backoff with jitter: each pause is about twice as long as the one before, up to a cap. The
+/// jitter spreads the retries of tasks that failed together.
 #[derive(Debug)]
 pub(crate) struct Backoff {
     first: Duration,
@@ -19,7 +19,7 @@ impl Backoff {
         Self { first, next: first, cap }
     }
 
-    /// The next pause: between half of what it would be and all of it.
+    /// The next pause: random, between half of the current length and all of it.
     pub(crate) fn pause(&mut self, host: &dyn Host) -> Duration {
         let longest = self.next.min(self.cap);
         self.next = self.next.saturating_mul(2).min(self.cap);
@@ -31,7 +31,7 @@ impl Backoff {
         self.next == self.first
     }
 
-    /// Things went well: the next pause is a first one.
+    /// Starts over with the first pause, after a success.
     pub(crate) const fn reset(&mut self) {
         self.next = self.first;
     }

@@ -1,72 +1,67 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use semel_core::{
-    Attempt, Claim, Fingerprint, Lease, Policy, Record, RecordId, Release, State, Timestamp,
-};
-use semel_planted::{Bug, planted};
+use semel_core::planted::{Bug, planted};
+use semel_core::{Attempt, Claim, Fingerprint, Lease, Outcome, Policy, Record, RecordId, State};
 use semel_store::StoreError;
+use tokio::task::JoinError;
 use tokio::time::{Instant, sleep};
 
 use crate::backoff::Backoff;
-use crate::engine::Shared;
-use crate::registry::{Joined, Presence, Purpose};
-use crate::renewal::Tenure;
-use crate::settling::{Write, land};
+use crate::context::EngineContext;
+use crate::execution::outcome_of;
+use crate::registry::{Joined, LeaseUse, RegistryEntry};
+use crate::renewal::LeaseKeeper;
+use crate::{Quota, QuotaPermit};
 
-/// How often a claim is sent before its caller is told that the store is down.
+mod admission;
+mod probe;
+
+pub(crate) use admission::NotClaimed;
+pub(crate) use probe::LeaseProbe;
+
+/// How often a claim is sent before it fails.
 const CLAIM_TRIES: u32 = 3;
 
 /// How much later than it was sent a claim may still arrive: it may wait in a connection, or its commit
-/// for a disk. A look before that which finds nothing proves nothing.
+/// for a disk. A read before that which finds no lease proves nothing.
 const LATE_MAX: Duration = Duration::from_secs(30);
 
-/// The same after a look that failed: in an outage a claim may wait at the store, or before it.
-const LATE_AFTER_OUTAGE: Duration = Duration::from_secs(5);
-
-/// The longest pause between two looks for an unheard lease while the store answers.
-const LOOK_MAX: Duration = Duration::from_secs(5);
-
-/// An attempt that claims, and remembers whether it may hold a lease without knowing.
-pub(crate) struct Claimant {
-    shared: Arc<Shared>,
+/// The claim of an attempt, and whether it may have been granted without acknowledgement.
+pub(crate) struct ClaimState {
+    context: Arc<EngineContext>,
     attempt: Attempt,
     policy: Policy,
-    /// From the first claim on, until a lease is taken up.
-    presence: Option<Presence>,
+    quota: Option<Quota>,
+    /// The permit of the quota: held from before a claim until it has turned out to begin nothing, or until the
+    /// outcome is settled.
+    permit: Option<QuotaPermit>,
+    /// The entry in the registry, from the first claim until a lease is held.
+    entry: Option<RegistryEntry>,
     /// When the latest claim was sent.
     sent: Option<Instant>,
-    /// Until when a claim whose answer was lost may still arrive at the store, and be granted. What a later
-    /// claim was answered changes nothing about that.
-    late: Option<Instant>,
+    /// Until when a claim whose answer was lost may still arrive at the store, and be granted. The answer to a later
+    /// claim does not change that.
+    in_doubt_until: Option<Instant>,
     /// The latest claim was not sent, since this process has the record.
     joined: bool,
 }
 
-/// The looks for unheard leases of one attempt.
-pub(crate) struct Looks {
-    began: Instant,
-    backoff: Backoff,
-}
+// === impl ClaimState ===
 
-// === impl Looks ===
-
-impl Looks {
-    pub(crate) fn begin() -> Self {
-        let backoff = Backoff::new(Duration::from_millis(50), Shared::RETRY_MAX);
-        Self { began: Instant::now(), backoff }
-    }
-}
-
-// === impl Claimant ===
-
-impl Claimant {
-    pub(crate) fn new(shared: Arc<Shared>, attempt: Attempt, policy: Policy) -> Self {
-        Self { shared, attempt, policy, presence: None, sent: None, late: None, joined: false }
+impl ClaimState {
+    pub(crate) fn new(
+        context: Arc<EngineContext>,
+        attempt: Attempt,
+        policy: Policy,
+        quota: Option<Quota>,
+    ) -> Self {
+        let (permit, entry, sent, in_doubt_until, joined) = (None, None, None, None, false);
+        Self { context, attempt, policy, quota, permit, entry, sent, in_doubt_until, joined }
     }
 
-    pub(crate) const fn shared(&self) -> &Arc<Shared> {
-        &self.shared
+    pub(crate) const fn context(&self) -> &Arc<EngineContext> {
+        &self.context
     }
 
     pub(crate) const fn id(&self) -> RecordId {
@@ -81,75 +76,80 @@ impl Claimant {
         &self.policy
     }
 
+    /// The outcome of this attempt's work.
+    pub(crate) fn outcome_of(&self, ended: Result<Outcome, JoinError>) -> Outcome {
+        outcome_of(self.id(), ended, &self.context.lines)
+    }
+
     /// When the latest claim was sent.
     pub(crate) const fn sent(&self) -> Option<Instant> {
         self.sent
     }
 
-    /// Whether a claim of this attempt may be granted, or have been granted, without its knowing.
+    /// Whether a claim of this attempt may be granted, or have been granted, without acknowledgement.
     pub(crate) const fn is_in_doubt(&self) -> bool {
-        self.late.is_some()
+        self.in_doubt_until.is_some()
     }
 
-    /// This attempt has executed: a lease of its own that is found is the one that it executed under.
+    /// Ends the doubt because this attempt has executed: a lease of its own would be the one of its execution.
     pub(crate) const fn end_doubt(&mut self) {
-        self.late = None;
+        self.in_doubt_until = None;
     }
 
-    /// Takes up a lease that the latest claim was granted.
-    pub(crate) fn take_up(&mut self, lease: Lease) -> Option<Tenure> {
-        // Never missing: it is what the lease is held with.
-        let presence = self.presence.take()?;
-        // An execution without protection may have adopted it, and have claimed nothing itself.
+    /// Holds the lease that the latest claim was granted.
+    pub(crate) fn hold(&mut self, lease: Lease) -> Option<LeaseKeeper> {
+        // The entry is never missing: a lease is granted to an attempt in the registry.
+        let entry = self.entry.take()?;
+        // An execution without protection may have adopted the lease without a claim of its own.
         let since = self.sent.unwrap_or_else(Instant::now);
-        let (shared, policy) = (self.shared.clone(), self.policy.clone());
-        Some(Tenure::new(shared, policy, lease, since, self.is_in_doubt(), presence))
+        let (context, policy) = (self.context.clone(), self.policy.clone());
+        Some(LeaseKeeper::new(context, policy, lease, since, self.is_in_doubt(), entry))
     }
 
     /// Registers an execution without a lease, unless this process has another one under way.
     pub(crate) fn hold_unprotected(&mut self) -> Result<(), Joined> {
         self.enter()?;
-        match &mut self.presence {
-            Some(presence) => presence.hold_unprotected(),
+        match &mut self.entry {
+            Some(entry) => entry.hold_unprotected(),
             None => Ok(()),
         }
     }
 
     /// Ends the registration of an execution without a lease.
     pub(crate) fn leave_unprotected(&mut self) {
-        self.presence = None;
+        self.entry = None;
     }
 
-    /// Claims. When the store does not say what it did, the same claim is sent again: the store
-    /// knows its owner, so it meets itself and is granted, not refused (I3, trap 13). An error that
+    /// Claims. After an error that leaves the effect open, the same claim is sent again: the store
+    /// recognises its owner and grants it instead of refusing it (I3, trap 13). An error that
     /// surely had no effect is returned at once, so that an outage costs no time.
-    pub(crate) async fn claim(&mut self) -> Result<Claim, StoreError> {
-        match self.claim_now().await {
-            Err(error) if self.is_worth_another_try(&error) => {}
+    pub(crate) async fn claim_with_retries(&mut self) -> Result<Claim, NotClaimed> {
+        match self.claim_once().await {
+            Err(NotClaimed::Store(error)) if self.is_worth_another_try(&error) => {}
             claimed => return claimed,
         }
-        // Boxed, being rare and large: see `Errand`.
-        Box::pin(self.claim_again()).await
+        // Boxed, since it is rare and large: see `AttemptTask`.
+        Box::pin(self.retry_claim()).await
     }
 
-    async fn claim_again(&mut self) -> Result<Claim, StoreError> {
+    async fn retry_claim(&mut self) -> Result<Claim, NotClaimed> {
         let mut backoff = Backoff::new(Duration::from_millis(10), Duration::from_millis(100));
         for _ in 2..CLAIM_TRIES {
             self.rest(&mut backoff).await;
-            match self.claim_now().await {
-                Err(error) if self.is_worth_another_try(&error) => {}
+            match self.claim_once().await {
+                Err(NotClaimed::Store(error)) if self.is_worth_another_try(&error) => {}
                 claimed => return claimed,
             }
         }
         self.rest(&mut backoff).await;
-        self.claim_now().await
+        self.claim_once().await
     }
 
-    /// Before the next try.
+    /// Pauses before the next try.
     async fn rest(&mut self, backoff: &mut Backoff) {
-        sleep(backoff.pause(&*self.shared.host)).await;
+        sleep(backoff.pause(&*self.context.host)).await;
         if planted(Bug::ClaimRetriedWithoutOwner) {
-            let (id, owner) = (self.id(), self.shared.host.owner());
+            let (id, owner) = (self.id(), self.context.host.owner());
             self.attempt = Attempt::new(id, self.fingerprint(), owner);
         }
     }
@@ -165,19 +165,19 @@ impl Claimant {
     /// Sends the claim once, unless this process executes or settles the record: then the attempt joins.
     ///
     /// An attempt that is answered [`Claim::Execute`] is the one holder of the record in this process.
-    pub(crate) async fn claim_now(&mut self) -> Result<Claim, StoreError> {
+    pub(crate) async fn claim_once(&mut self) -> Result<Claim, NotClaimed> {
         let entered = self.enter();
         self.joined = entered.is_err();
         match entered {
-            Ok(()) => self.send().await,
-            Err(joined) => Box::pin(self.join(joined)).await,
+            Ok(()) => self.send_within_quota().await,
+            Err(joined) => Ok(Box::pin(self.join(joined)).await?),
         }
     }
 
-    /// Whether an execution of this process went on under the lease of this attempt, and is over: then the store
-    /// grants no further one to its owner.
+    /// Whether an execution of this process went on under the lease of this attempt, and is over. The store then
+    /// grants no further lease to this owner.
     pub(crate) fn is_used_up(&self) -> bool {
-        self.presence.as_ref().is_some_and(Presence::is_used_up)
+        self.entry.as_ref().is_some_and(RegistryEntry::is_used_up)
     }
 
     /// Whether the latest claim was answered by this process, not by the store.
@@ -186,54 +186,55 @@ impl Claimant {
     }
 
     fn enter(&mut self) -> Result<(), Joined> {
-        if let Some(presence) = &self.presence {
-            return presence.check();
+        if let Some(entry) = &self.entry {
+            return entry.check();
         }
-        self.presence = Some(self.shared.registry.enter(&self.attempt)?);
+        self.entry = Some(self.context.registry.enter(&self.attempt)?);
         Ok(())
     }
 
     async fn send(&mut self) -> Result<Claim, StoreError> {
         let sent = Instant::now();
         self.sent = Some(sent);
-        let call = self.shared.store.claim(&self.attempt, &self.policy);
+        let call = self.context.store.claim(&self.attempt, &self.policy);
         let claimed =
-            self.shared.within(self.shared.limits.verb_timeout, "claim", self.id(), call).await;
+            self.context.within(self.context.limits.verb_timeout, "claim", self.id(), call).await;
         match claimed {
-            // Granted, and heard of too late: another may have been granted the next lease, executed and
-            // settled since. The same claim sent again tells.
+            // The grant arrived too late: another attempt may have been granted the next lease, executed and
+            // settled since. The same claim sent again shows that.
             Ok(Claim::Execute(_)) if sent.elapsed() >= self.policy.lease() => {
-                self.late = Some(sent + LATE_MAX);
+                self.in_doubt_until = Some(sent + LATE_MAX);
                 Err(StoreError::deadline("claim", self.policy.lease()))
             }
             Ok(Claim::Execute(lease)) => {
                 if planted(Bug::GrantsToAnOwnerThatReleased) {
-                    self.late = None;
+                    self.in_doubt_until = None;
                 }
-                Ok(self.hold(lease, sent))
+                Ok(self.become_holder(lease, sent))
             }
             Ok(claim) => Ok(claim),
             Err(error) => {
                 if error.maybe_applied() {
-                    self.late = Some(sent + LATE_MAX);
+                    self.in_doubt_until = Some(sent + LATE_MAX);
                 }
                 Err(error)
             }
         }
     }
 
-    /// Becomes the holder, or leaves the lease to the one that this process has. Then nothing is executed under it
-    /// here: it is looked for until the holder has adopted it, or handed back if the holder is done without it.
-    fn hold(&mut self, lease: Lease, since: Instant) -> Claim {
-        let held = match &mut self.presence {
-            Some(presence) => presence.hold(lease, Purpose::Execution),
+    /// Becomes the holder, or leaves the lease to the holder that this process already has. Then this attempt
+    /// executes nothing under it: it probes for the lease until the holder has adopted it, and releases it if the
+    /// holder ends without it.
+    fn become_holder(&mut self, lease: Lease, since: Instant) -> Claim {
+        let held = match &mut self.entry {
+            Some(entry) => entry.hold(lease, LeaseUse::Execution),
             None => Ok(lease),
         };
         let joined = match held {
             Ok(lease) => return Claim::Execute(lease),
             Err(joined) => joined,
         };
-        self.late = Some(since + LATE_MAX);
+        self.in_doubt_until = Some(since + LATE_MAX);
         match joined {
             Joined { is_same_request: true, until } => Claim::InFlight { until },
             // The record had expired under the other request.
@@ -243,10 +244,10 @@ impl Claimant {
 
     /// The answer to an attempt whose own process executes or settles the record.
     ///
-    /// The store is asked, though not for a lease: the settlement of this process may be recorded before the process
-    /// hears of it, and another process may have taken over and settled. Other nodes replay that already, so that
-    /// *in progress* would take back what a client has seen (I2). An execution of its own the process knows without
-    /// the store. A lease that it only hands back says nothing of the record.
+    /// The store is read, without a claim: a settlement of this process may be recorded before it is acknowledged,
+    /// and another process may have taken over and settled. Other nodes replay that already, so that *in progress*
+    /// would contradict what a client has seen (I2). If the read fails, an execution of this process is known all
+    /// the same; a lease that is only being released does not show the state of the record.
     async fn join(&self, joined: Joined) -> Result<Claim, StoreError> {
         let Joined { is_same_request: true, until } = joined else {
             return Ok(Claim::Mismatch);
@@ -255,96 +256,13 @@ impl Claimant {
             Ok(Some(Record {
                 state: State::Settled(settlement), expires, fingerprint, ..
             })) if fingerprint == self.fingerprint() => Ok(Claim::Replay { settlement, expires }),
-            // By now the execution may be over, and its outcome known elsewhere.
-            Err(error) if !self.shared.registry.executes(self.id()) => Err(error),
+            // The execution may be over by now, and its outcome known elsewhere.
+            Err(error) if !self.context.registry.executes(self.id()) => Err(error),
             _ => Ok(Claim::InFlight { until }),
         }
     }
 
-    /// Gives up an attempt that executed nothing, or has handed its lease back: if a claim of it was granted
-    /// unheard, that lease is handed back too, so that no retry has to wait until it runs out.
-    pub(crate) async fn forsake(mut self) {
-        let mut looks = Looks::begin();
-        while let Some(lease) = self.find_lease(&mut looks).await {
-            let Some(mut tenure) = self.found(lease, Purpose::Return) else { continue };
-            tracing::info!(record = %self.id().prefix(), "releasing an unheard lease");
-            let _ = land(&mut tenure, &Write::Release(Release::Retry), |_| ()).await;
-        }
-    }
-
-    /// Takes up a lease that was found, unless this process has a holder to leave it to.
-    pub(crate) fn found(&mut self, lease: Lease, purpose: Purpose) -> Option<Tenure> {
-        match self.presence.as_mut()?.hold(lease, purpose) {
-            Ok(lease) => self.take_up(lease),
-            Err(_) => None,
-        }
-    }
-
-    /// The lease that a claim of this attempt was granted unheard, once it is found. An execution without a lease
-    /// looks for those of other attempts of this process too.
-    ///
-    /// It is looked for until a claim can no longer arrive and the store has said so since, but not for longer
-    /// than a settlement would be tried: past the retention there is nothing to find, unless a claim arrives later.
-    pub(crate) async fn find_lease(&mut self, looks: &mut Looks) -> Option<Lease> {
-        // So that a holder of this process that is superseded by that lease knows whose it is.
-        if self.presence.is_none() && self.is_in_doubt() {
-            self.presence = Some(self.shared.registry.enter_anyway(&self.attempt));
-        }
-        let longest = self.policy.ttl().max(LATE_MAX * 2);
-        while self.may_find() && looks.began.elapsed() < longest {
-            self.shared.rest(self.id(), looks.backoff.pause(&*self.shared.host)).await;
-            let asked = Instant::now();
-            match self.inspect().await.map(|record| record.and_then(|it| self.lease_in(&it))) {
-                Ok(found) => {
-                    looks.backoff.set_cap(LOOK_MAX);
-                    if found.is_some() {
-                        return found;
-                    }
-                    let is_over = self.late.is_none_or(|late| asked >= late);
-                    if is_over || self.shared.closing.is_cancelled() {
-                        self.late = None;
-                    }
-                }
-                Err(error) => {
-                    tracing::debug!(record = %self.id().prefix(), %error, "still in doubt");
-                    looks.backoff.set_cap(Shared::RETRY_MAX);
-                    let again = Instant::now() + LATE_AFTER_OUTAGE;
-                    self.late = self.late.map(|late| late.max(again));
-                }
-            }
-        }
-        self.late = None;
-        None
-    }
-
-    /// Whether there may be a lease to find.
-    fn may_find(&self) -> bool {
-        let Some(presence) = &self.presence else { return false };
-        if presence.holds() {
-            return self.is_in_doubt() || presence.has_other_claimants();
-        }
-        self.is_in_doubt() && !presence.is_adopted()
-    }
-
-    /// The lease in a record, if it is this attempt's or, for an execution without a lease, one of this process.
-    fn lease_in(&self, record: &Record) -> Option<Lease> {
-        let State::Leased { until } = record.state else { return None };
-        let is_adopted = || {
-            let presence = self.presence.as_ref();
-            record.fingerprint == self.fingerprint()
-                && presence.is_some_and(|presence| presence.adopt(record.owner, until))
-        };
-        let is_ours = record.owner == self.attempt.owner() || is_adopted();
-        is_ours.then(|| leased(self.id(), record, until))
-    }
-
     async fn inspect(&self) -> Result<Option<Record>, StoreError> {
-        let call = self.shared.store.inspect(self.id());
-        self.shared.within(self.shared.limits.verb_timeout, "inspect", self.id(), call).await
+        self.context.inspect(self.id(), self.context.limits.verb_timeout).await
     }
-}
-
-/// The lease in a record, which is leased until then.
-pub(crate) const fn leased(id: RecordId, record: &Record, until: Timestamp) -> Lease {
-    Lease::new(id, record.fingerprint, record.fence, record.owner, until, record.expires)
 }

@@ -1,38 +1,30 @@
 use std::fmt;
-use std::future::poll_fn;
 use std::sync::Arc;
-use std::task::Poll;
 use std::time::Duration;
 
 use semel_core::{Attempt, Fingerprint, Outcome, Policy, RecordId};
-use semel_store::{Store, StoreError, StoreFuture};
+use semel_store::Store;
 use tokio::sync::oneshot;
-use tokio::time::{sleep, timeout};
-use tokio_util::sync::CancellationToken;
-use tokio_util::task::TaskTracker;
+use tokio::time::timeout;
 use tokio_util::task::task_tracker::TaskTrackerToken;
 
-use crate::answer::Caller;
-use crate::claiming::Claimant;
-use crate::detached::Errand;
+use crate::answer::{self, Caller};
+use crate::claiming::ClaimState;
+use crate::context::EngineContext;
+use crate::detached::AttemptTask;
 use crate::execution::{self, Work};
 use crate::host::{Host, TokioHost};
-use crate::limits::Slots;
-use crate::outage::Outages;
-use crate::registry::Registry;
-use crate::{Answer, EngineError, Execution, Limits};
+use crate::{Answer, EngineError, Execution, Limits, Quota};
 
 /// Drives attempts over a store. Cheap to clone; clones share everything.
 ///
 /// Use one engine per process and store. An engine never claims past an execution or settlement of its own, however
-/// long the store was away, and wakes its own duplicates at once. A second engine over the same store is to it what
-/// another process is: it may take over once a lease has run out, and its duplicates poll.
-pub struct Engine<S> {
-    store: Arc<S>,
-    shared: Arc<Shared>,
-}
+/// long an outage lasts, and wakes its own duplicates at once. A second engine over the same store behaves like
+/// another process: it may take over once a lease has run out, and its duplicates poll.
+#[derive(Clone)]
+pub struct Engine(Arc<EngineContext>);
 
-/// What a shutdown left behind.
+/// The result of a shutdown.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[must_use = "work that was left may still take effect, and its outcome may get lost"]
 pub struct ShutdownReport {
@@ -41,53 +33,27 @@ pub struct ShutdownReport {
     pub left: usize,
 }
 
-/// What all attempts of one engine share.
-pub(crate) struct Shared {
-    pub(crate) store: Arc<dyn Store>,
-    pub(crate) limits: Limits,
-    pub(crate) executions: Slots,
-    pub(crate) waiters: Slots,
-    pub(crate) registry: Arc<Registry>,
-    pub(crate) host: Box<dyn Host>,
-    outages: Outages,
-    /// Set when the shutdown begins.
-    pub(crate) closing: CancellationToken,
-    tasks: TaskTracker,
-}
-
 // === impl Engine ===
 
-impl<S: Store> Engine<S> {
+impl Engine {
     /// An engine over `store`, with the default limits.
-    pub fn new(store: S) -> Self {
+    pub fn new(store: impl Store) -> Self {
         Self::with_limits(store, Limits::default())
     }
 
     /// An engine over `store`, with these limits.
-    pub fn with_limits(store: S, limits: Limits) -> Self {
+    pub fn with_limits(store: impl Store, limits: Limits) -> Self {
         Self::with_host(store, limits, TokioHost)
     }
 
     /// An engine over `store`, with these limits, on a [host](Host) of the caller's.
-    pub fn with_host(store: S, limits: Limits, host: impl Host) -> Self {
-        let store = Arc::new(store);
-        let shared = Arc::new(Shared {
-            store: store.clone(),
-            limits,
-            executions: Slots::new(limits.executions_max),
-            waiters: Slots::new(limits.waiters_max),
-            registry: Arc::default(),
-            host: Box::new(host),
-            outages: Outages::default(),
-            closing: CancellationToken::new(),
-            tasks: TaskTracker::new(),
-        });
-        Self { store, shared }
+    pub fn with_host(store: impl Store, limits: Limits, host: impl Host) -> Self {
+        Self(Arc::new(EngineContext::new(store, limits, host)))
     }
 
     /// One arrival of a request on the record `id`, with an owner of its own.
     pub fn attempt(&self, id: RecordId, fingerprint: Fingerprint) -> Attempt {
-        Attempt::new(id, fingerprint, self.shared.host.owner())
+        Attempt::new(id, fingerprint, self.0.host.owner())
     }
 
     /// Executes `work` unless the record of `attempt` says otherwise, and answers.
@@ -116,34 +82,108 @@ impl<S: Store> Engine<S> {
         attempt: Attempt,
         policy: &Policy,
         work: W,
-    ) -> impl Future<Output = Result<Answer, EngineError>> + Send + use<S, W, F>
+    ) -> impl Future<Output = Result<Answer, EngineError>> + Send + use<W, F>
+    where
+        W: FnOnce(Execution) -> F + Send + 'static,
+        F: Future<Output = Outcome> + Send + 'static,
+    {
+        self.once_within(attempt, policy, None, work)
+    }
+
+    /// [`once`](Self::once), unless the attempt's scope has used up its quota: then nothing is claimed, and no lease
+    /// or record is left behind.
+    ///
+    /// Only executions count, each from before its claim until its outcome is settled. An attempt whose record is
+    /// settled or in flight is answered as usual, even if the scope has used up its quota: the record is then read
+    /// instead of claimed. A claim that is under way counts until it is answered, so a scope that is close to its limit
+    /// may be refused for a moment while it sends many retries.
+    ///
+    /// An abandoned record cannot be distinguished from one in progress without a claim, so it is answered
+    /// [`InFlight`](Answer::InFlight) until the quota has a permit left.
+    ///
+    /// # Errors
+    ///
+    /// [`EngineError::TooManyKeys`], besides those of `once`.
+    ///
+    /// ```
+    /// use semel_core::{Fingerprint, Key, Outcome, Policy, RecordId, Reply, Scope};
+    /// use semel_engine::{Engine, EngineError, Quota, ScopeLimits};
+    /// use semel_store::MemoryStore;
+    ///
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+    /// let engine = Engine::new(MemoryStore::new());
+    /// let limits = ScopeLimits { executions_max: 20, ..ScopeLimits::default() };
+    /// let quota = Quota::of("customer-7", limits);
+    /// let scope = Scope::new([("who", "customer-7"), ("what", "POST /v1/charges")]);
+    /// let id = RecordId::new("shop", &scope, &Key::parse("order-12345")?);
+    /// let attempt = engine.attempt(id, Fingerprint::new([("body", "100")]));
+    /// let work = |_| async { Outcome::Completed(Reply::new("charged")) };
+    /// match engine.once_within(attempt, &Policy::default(), Some(quota), work).await {
+    ///     Err(EngineError::TooManyKeys(why)) => println!("come again later: {why}"),
+    ///     answered => println!("{:?}", answered?),
+    /// }
+    /// # Ok(())
+    /// # }
+    /// ```
+    pub fn once_within<W, F>(
+        &self,
+        attempt: Attempt,
+        policy: &Policy,
+        quota: Option<Quota>,
+        work: W,
+    ) -> impl Future<Output = Result<Answer, EngineError>> + Send + use<W, F>
     where
         W: FnOnce(Execution) -> F + Send + 'static,
         F: Future<Output = Outcome> + Send + 'static,
     {
         // Boxed here already: it may be large, and the future would have room for it twice.
         let work = execution::pack(work);
-        self.shared.clone().once(attempt, policy.clone(), work)
+        self.clone().drive(attempt, policy.clone(), quota, work)
+    }
+
+    /// Recalls the answer from a cache of the store, or spawns the attempt and waits for its answer.
+    async fn drive(
+        self,
+        attempt: Attempt,
+        policy: Policy,
+        quota: Option<Quota>,
+        work: Work,
+    ) -> Result<Answer, EngineError> {
+        let context = self.0;
+        // The order matters: `shutdown` first closes and then waits for tokens, so an attempt whose token it
+        // does not wait for sees it closing.
+        let token = context.tasks.token();
+        if context.closing.is_cancelled() {
+            return Err(EngineError::ShuttingDown);
+        }
+        if let Some(answer) = context.store.cached_claim(&attempt).and_then(answer::recalled) {
+            answer::log(&answer, attempt.id(), &context.lines);
+            return Ok(answer);
+        }
+        let claim = ClaimState::new(context.clone(), attempt, policy, quota);
+        let answer = spawn(&context, claim, work, token)?;
+        answer.await.unwrap_or(Err(EngineError::Interrupted))
     }
 
     /// Whether this engine executes the record, or settles it, at the moment.
     pub fn executes(&self, id: RecordId) -> bool {
-        self.shared.registry.executes(id)
+        self.0.registry.executes(id)
     }
 
     /// How many attempts are being claimed, executed or settled, in the background included.
     pub fn running(&self) -> usize {
-        self.shared.executions.taken()
+        self.0.executions.taken()
     }
 
     /// How many duplicates are waiting for an outcome.
     pub fn waiting(&self) -> usize {
-        self.shared.waiters.taken()
+        self.0.waiters.taken()
     }
 
     /// The store.
-    pub fn store(&self) -> &S {
-        &self.store
+    pub fn store(&self) -> &dyn Store {
+        &*self.0.store
     }
 
     /// Refuses new attempts, and waits until all running work has ended and is settled, for at
@@ -157,10 +197,10 @@ impl<S: Store> Engine<S> {
     ///
     /// Dropping the future only stops the waiting.
     pub async fn shutdown(&self, deadline: Duration) -> ShutdownReport {
-        let tasks = &self.shared.tasks;
-        self.shared.closing.cancel();
+        let tasks = &self.0.tasks;
+        self.0.closing.cancel();
         tasks.close();
-        // Either way the number that is left tells.
+        // The report has the number of tasks that are left, after a timeout as well.
         let _ = timeout(deadline, tasks.wait()).await;
         let report = ShutdownReport { left: tasks.len() };
         tracing::info!(left = report.left, "the engine is shut down");
@@ -168,102 +208,35 @@ impl<S: Store> Engine<S> {
     }
 }
 
-impl<S> Clone for Engine<S> {
-    fn clone(&self) -> Self {
-        Self { store: self.store.clone(), shared: self.shared.clone() }
-    }
-}
-
-impl<S> fmt::Debug for Engine<S> {
+impl fmt::Debug for Engine {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Engine")
-            .field("limits", &self.shared.limits)
-            .field("running", &self.shared.executions.taken())
-            .field("waiting", &self.shared.waiters.taken())
+            .field("limits", &self.0.limits)
+            .field("running", &self.0.executions.taken())
+            .field("waiting", &self.0.waiters.taken())
             .finish_non_exhaustive()
     }
 }
 
-// === impl Shared ===
-
-impl Shared {
-    async fn once(
-        self: Arc<Self>,
-        attempt: Attempt,
-        policy: Policy,
-        work: Work,
-    ) -> Result<Answer, EngineError> {
-        // In this order: whoever is not seen by `shutdown`, which first closes and then waits for
-        // tokens, sees it closing.
-        let token = self.tasks.token();
-        if self.closing.is_cancelled() {
-            return Err(EngineError::ShuttingDown);
-        }
-        if let Some(answer) = self.store.recall(&attempt).and_then(Answer::recalled) {
-            answer.log(attempt.id());
-            return Ok(answer);
-        }
-        let answer = self.send_off(attempt, policy, work, token)?;
-        answer.await.unwrap_or(Err(EngineError::Interrupted))
-    }
-
-    /// Starts an attempt in a task of its own.
-    fn send_off(
-        self: &Arc<Self>,
-        attempt: Attempt,
-        policy: Policy,
-        work: Work,
-        token: TaskTrackerToken,
-    ) -> Result<oneshot::Receiver<Result<Answer, EngineError>>, EngineError> {
-        let max = self.executions.max();
-        let slot = self.executions.take().ok_or_else(|| {
-            tracing::warn!(record = %attempt.id().prefix(), max, "too many executions");
-            EngineError::TooManyExecutions { max }
-        })?;
-        let (sender, answer) = oneshot::channel();
-        let errand = Errand {
-            caller: Caller::new(attempt.id(), sender),
-            claimant: Claimant::new(self.clone(), attempt, policy),
-            slot: Some(slot),
-            token,
-        };
-        // Boxed: a task's future is moved several times while it is spawned, and this one is large.
-        self.host.spawn(Box::pin(errand.run(work)));
-        Ok(answer)
-    }
-
-    /// The longest pause between two tries of a verb that a lease depends on: while a holder pauses, another
-    /// process may be granted a lease that has run out.
-    pub(crate) const RETRY_MAX: Duration = Duration::from_secs(1);
-
-    /// One call of a verb, which counts as timed out after `limit`: the engine never hangs with a
-    /// store that does (trap 14).
-    pub(crate) async fn within<T>(
-        &self,
-        limit: Duration,
-        verb: &str,
-        id: RecordId,
-        mut call: StoreFuture<'_, T>,
-    ) -> Result<T, StoreError> {
-        let part = self.store.part(id);
-        // Set only once there is something to wait for: a store in this process mostly answers at
-        // once. Boxed, as it is large, and every future that makes a call would have room for it.
-        let mut alarm = None;
-        let answer = poll_fn(|context| {
-            if let Poll::Ready(answer) = call.as_mut().poll(context) {
-                return Poll::Ready(answer);
-            }
-            let alarm = alarm.get_or_insert_with(|| Box::pin(sleep(limit)));
-            alarm.as_mut().poll(context).map(|()| Err(StoreError::deadline(verb, limit)))
-        })
-        .await;
-        self.outages.note(part, &answer);
-        answer
-    }
-
-    /// Pauses before a verb is tried again; less long if what has the record turns out to be back.
-    pub(crate) async fn rest(&self, id: RecordId, pause: Duration) {
-        // The time-out is what is waited for; the end of the outage is a reason not to.
-        let _ = timeout(pause, self.outages.end(self.store.part(id))).await;
-    }
+/// Starts an attempt in a task of its own.
+fn spawn(
+    context: &EngineContext,
+    claim: ClaimState,
+    work: Work,
+    token: TaskTrackerToken,
+) -> Result<oneshot::Receiver<Result<Answer, EngineError>>, EngineError> {
+    let max = context.executions.max();
+    let slot = context.executions.take().ok_or_else(|| {
+        context.lines.too_many.line(|left_out| {
+            let record = claim.id().prefix();
+            tracing::warn!(record, max, left_out, "too many executions");
+        });
+        EngineError::TooManyExecutions { max }
+    })?;
+    let (sender, answer) = oneshot::channel();
+    let caller = Caller::new(claim.id(), context.lines.clone(), sender);
+    let task = AttemptTask { claim, caller, slot: Some(slot), token };
+    // Boxed: a task's future is moved several times while it is spawned, and this one is large.
+    context.host.spawn(Box::pin(task.run(work)));
+    Ok(answer)
 }

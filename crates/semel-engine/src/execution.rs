@@ -7,7 +7,9 @@ use tokio::task::{JoinError, JoinHandle};
 use tokio_util::sync::CancellationToken;
 use tracing::Instrument as _;
 
-/// What the work is told about its execution. Cheap to clone.
+use crate::lines::Lines;
+
+/// The handle that the work gets to its execution: the fence, and whether the lease is lost. Cheap to clone.
 #[derive(Clone, Debug)]
 pub struct Execution {
     id: RecordId,
@@ -18,8 +20,8 @@ pub struct Execution {
 /// The work of one attempt, ready to be started once.
 pub(crate) type Work = Box<dyn FnOnce(Execution) -> JoinHandle<Outcome> + Send>;
 
-/// Packs the work so that it starts in a task of its own: work that panics ends alone, and work that blocks its
-/// thread does not hold up the renewals of its lease, unless the runtime has only that thread.
+/// Packs the work so that it starts in a task of its own: a panic of the work ends only that task, and work that
+/// blocks its thread does not delay the renewals of its lease, unless the runtime has only that thread.
 pub(crate) fn pack<W, F>(work: W) -> Work
 where
     W: FnOnce(Execution) -> F + Send + 'static,
@@ -33,7 +35,7 @@ where
 
 pin_project! {
     /// Work that starts at its first poll: the closure is called inside the task too, since it may block
-    /// or panic as well. There is room for the closure or for its future, as they are never there both.
+    /// or panic as well. The closure and its future share memory, as they never exist together.
     #[project = StartProjection]
     enum Start<W, F> {
         Waiting { work: Option<(W, Execution)> },
@@ -59,12 +61,18 @@ impl<W: FnOnce(Execution) -> F, F: Future> Future for Start<W, F> {
     }
 }
 
-/// How the work ended. A panic may have struck before or after it took effect: nobody knows.
-pub(crate) fn outcome_of(id: RecordId, ended: Result<Outcome, JoinError>) -> Outcome {
+/// The outcome of the work. A panic means unknown: it may have come before or after the effect.
+pub(crate) fn outcome_of(
+    id: RecordId,
+    ended: Result<Outcome, JoinError>,
+    lines: &Lines,
+) -> Outcome {
     ended.unwrap_or_else(|error| {
-        // The panic's message is the work's own and may hold anything (trap 24).
-        let panicked = error.is_panic();
-        tracing::error!(record = %id.prefix(), panicked, "the work ended without an outcome");
+        // The panic's message is not logged: it may contain data of the request (trap 24).
+        let (record, panicked) = (id.prefix(), error.is_panic());
+        lines.panicked.line(|left_out| {
+            tracing::error!(record, panicked, left_out, "the work ended without an outcome");
+        });
         Outcome::Unknown(Reply::default())
     })
 }
@@ -72,7 +80,7 @@ pub(crate) fn outcome_of(id: RecordId, ended: Result<Outcome, JoinError>) -> Out
 // === impl Execution ===
 
 impl Execution {
-    /// An execution under a lease, to be told through `lost` when it no longer holds.
+    /// An execution under a lease. `lost` is cancelled when the lease no longer holds.
     pub(crate) const fn leased(
         id: RecordId,
         fence: Fence,
@@ -87,7 +95,7 @@ impl Execution {
         Self { id, lease: None, lost: CancellationToken::new() }
     }
 
-    /// The fence to hand on to whoever performs the effect, so that it can refuse an outdated
+    /// The fence to pass on to the system that performs the effect, so that it can refuse an outdated
     /// execution (trap 17). `None` if the work is executed without protection.
     pub fn fence(&self) -> Option<Fence> {
         self.lease.map(|(fence, _)| fence)
@@ -104,11 +112,11 @@ impl Execution {
         self.id.prefix()
     }
 
-    /// Can the lease no longer be counted on?
+    /// Whether the lease is no longer reliable.
     ///
-    /// It was refused a renewal, or could not be renewed before it ran out. Another execution may
+    /// A renewal was refused, or the lease ran out before it could be renewed. Another execution may
     /// be running by now. Work that can stop should; work that cannot goes on, and its outcome
-    /// counts only if nobody has replaced it.
+    /// counts only if no other execution has replaced it.
     pub fn is_lost(&self) -> bool {
         self.lost.is_cancelled()
     }

@@ -7,22 +7,22 @@ use tracing::Instrument as _;
 /// A task of an engine's, ready to be spawned.
 pub type HostTask = Pin<Box<dyn Future<Output = ()> + Send>>;
 
-/// What an engine stands on besides its store: something that runs its tasks, and chance.
+/// The runtime of an engine besides its store: it spawns tasks and generates random numbers.
 ///
-/// Programs need none of their own: [`Engine::new`](crate::Engine::new) takes Tokio and the thread's
+/// Programs need no host of their own: [`Engine::new`](crate::Engine::new) takes Tokio and the thread's
 /// generator. A simulator brings one, so that one seed gives one run, and so that it can stop or
 /// end all tasks of an engine at once, as a process does.
 ///
 /// Time is always Tokio's, and the work itself always runs in a Tokio task of its own.
 pub trait Host: Send + Sync + 'static {
-    /// Runs a task to its end, whatever becomes of the caller.
+    /// Runs a task to its end, even if its caller is dropped.
     fn spawn(&self, task: HostTask);
 
-    /// A random number. Owners are made of these, so they must not come again on any node.
+    /// A random number. Owners are made of these, so they must not repeat on any node.
     fn random(&self) -> u64;
 }
 
-/// The host of every engine but simulated ones.
+/// The host of all engines except simulated ones.
 pub(crate) struct TokioHost;
 
 impl Host for TokioHost {
@@ -38,7 +38,7 @@ impl Host for TokioHost {
 // === impl dyn Host ===
 
 impl dyn Host {
-    /// An owner that nobody had before.
+    /// A new, unique owner.
     pub(crate) fn owner(&self) -> Owner {
         Owner::from_u128(u128::from(self.random()) << 64 | u128::from(self.random()))
     }

@@ -37,41 +37,48 @@
 //! # }
 //! ```
 //!
-//! Where what is decided:
+//! Modules, from the public API down. Each depends only on modules below it, or next to it in one direction:
 //!
-//! - `engine`: [`Engine`], the way in, and the way out ([`Engine::shutdown`])
+//! - `engine`: [`Engine`], its entry point, and [`Engine::shutdown`]
 //! - `detached`: one attempt from its claim to its answer, in a task of its own (I9, trap 3)
-//! - `claiming`: the claim, repeated when its answer was lost (trap 13), and its undoing
-//! - `execution`: what the work is told ([`Execution`]), and what its panic means
-//! - `renewal`: the lease kept alive (trap 17), and its loss noticed
-//! - `settling`: the outcome written before it is told (I6, trap 4), for as long as it takes
-//! - `waiting`: duplicates that wait for the outcome of another attempt
-//! - `registry`: what this process executes and settles, so that none of its attempts claims past it
-//! - `outage`: holders woken at once when the store is back
-//! - `limits`: [`Limits`] of all this (I10)
-//! - `backoff`: how long to pause between two tries
-//! - `host`: what runs the tasks, and where chance comes from ([`Host`]), for simulators to replace
-//! - `answer`, `error`: what a caller gets
+//! - `claiming`: the claim, its retries (trap 13), and the search for a lease whose grant was not acknowledged
+//! - `settling`: the outcome is written before it is answered (I6, trap 4), with retries
+//! - `waiting`: wake-ups and polls of tasks that wait for another execution
+//! - `renewal`: keeps a lease alive (trap 17), and detects its loss
+//! - `context`: the state that all attempts of an engine share, and calls of the store with a timeout
+//! - `registry`: executions, claims and waiters of this process, so that no attempt claims past one of them
+//! - `outage`: wakes holders when a shard of the store is reachable again
+//! - `execution`: the handle of the work ([`Execution`]), and panics of the work
+//! - `answer`: the answer that a caller gets, and the log of it
+//! - `lines`: throttled log lines about single attempts
+//! - `error`: the errors that a caller gets
+//! - `limits`: [`Limits`] (I10)
+//! - `quota`: [`ScopeLimits`], the quota of one scope
+//! - `backoff`: pauses between retries
+//! - `host`: the spawner of tasks and the random generator ([`Host`]), which simulators replace
 
 mod answer;
 mod backoff;
 mod claiming;
+mod context;
 mod detached;
 mod engine;
 mod error;
 mod execution;
 mod host;
 mod limits;
-mod mistakes;
+mod lines;
 mod outage;
+mod quota;
 mod registry;
 mod renewal;
 mod settling;
 mod waiting;
 
-pub use answer::{Answer, Stored};
 pub use engine::{Engine, ShutdownReport};
 pub use error::EngineError;
 pub use execution::Execution;
 pub use host::{Host, HostTask};
 pub use limits::Limits;
+pub use quota::{Quota, QuotaPermit, Quotas, Rate, ScopeLimits, TooManyKeys};
+pub use semel_store::{Answer, Stored};

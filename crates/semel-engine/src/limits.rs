@@ -24,9 +24,9 @@ pub struct Limits {
     /// How long one call of a verb may take before it counts as timed out. A renewal, and a
     /// settlement in the background, get less when the lease is short.
     pub verb_timeout: Duration,
-    /// How long a caller whose work has ended waits for the outcome to become durable, before it
-    /// is told the outcome with [`Stored::NotYet`](crate::Stored::NotYet).
-    pub settle_patience: Duration,
+    /// How long a caller whose work has ended waits until the outcome is durable. After that it gets the
+    /// outcome with [`Stored::NotYet`](crate::Stored::NotYet), and the settlement continues in the background.
+    pub settle_timeout: Duration,
 }
 
 /// Counts users of something against a limit.
@@ -48,9 +48,9 @@ impl Default for Limits {
             executions_max: 100_000,
             waiters_max: 10_000,
             waiters_per_record_max: 1_000,
-            // Above the deadline of `semel_store::Guarded`, whose breaker should hear of it first.
+            // Above the deadline of `semel_store::Guarded`, whose breaker should see the timeout first.
             verb_timeout: Duration::from_secs(3),
-            settle_patience: Duration::from_secs(3),
+            settle_timeout: Duration::from_secs(3),
         }
     }
 }
@@ -82,7 +82,7 @@ impl Slots {
 
 impl Drop for Slot {
     fn drop(&mut self) {
-        // Whoever sees the slot free sees what its holder did.
+        // Release: the next holder of the slot sees the writes of this one.
         self.0.fetch_sub(1, Ordering::Release);
     }
 }

@@ -6,16 +6,16 @@ use semel_store::StoreError;
 use tokio::sync::Notify;
 use tokio::time::Instant;
 
-/// Notices that the store is back, and wakes the holders that pause between two tries. The [parts](semel_store::Store::part)
-/// of a store fail each by itself: only those are woken that pause for the same part.
+/// Detects the end of an outage, and wakes the holders that pause between two tries. Each
+/// [shard](semel_store::Store::shard) of a store fails by itself, so only the holders that pause for that shard wake.
 ///
-/// A lease that ran out in an outage is still its holder's until another process claims the record. So holders
-/// must be the first to reach the store after an outage, not the last.
+/// A lease that ran out in an outage still belongs to its holder until another process claims the record. So holders
+/// must reach the store before new claims do.
 #[derive(Debug)]
 pub(crate) struct Outages {
-    /// Whether there is one anywhere.
+    /// Whether there is an outage of any shard.
     is_on: AtomicBool,
-    parts: [Outage; PARTS],
+    shards: [Outage; SHARDS],
 }
 
 #[derive(Debug, Default)]
@@ -25,8 +25,8 @@ struct Outage {
     last_wake: Mutex<Option<Instant>>,
 }
 
-/// How many parts are told apart; if there are more, some wake each other.
-const PARTS: usize = 32;
+/// The number of shards that are distinguished; if there are more, some wake each other.
+const SHARDS: usize = 32;
 /// A store that fails every other call must not turn each pause into none.
 const WAKE_EVERY: Duration = Duration::from_millis(200);
 
@@ -34,50 +34,50 @@ const WAKE_EVERY: Duration = Duration::from_millis(200);
 
 impl Default for Outages {
     fn default() -> Self {
-        Self { is_on: AtomicBool::new(false), parts: std::array::from_fn(|_| Outage::default()) }
+        Self { is_on: AtomicBool::new(false), shards: std::array::from_fn(|_| Outage::default()) }
     }
 }
 
 impl Outages {
-    /// Takes note of how a call to a part ended.
-    pub(crate) fn note<T>(&self, part: usize, answer: &Result<T, StoreError>) {
+    /// Records the result of a call to a shard.
+    pub(crate) fn note<T>(&self, shard: usize, answer: &Result<T, StoreError>) {
         match answer {
             Err(error) if error.is_outage() => {
-                self.of(part).is_on.store(true, Ordering::SeqCst);
+                self.of(shard).is_on.store(true, Ordering::SeqCst);
                 self.is_on.store(true, Ordering::SeqCst);
             }
             Err(_) => {}
-            // Mostly false, and then nothing is written that other threads would have to read again.
+            // Mostly false. Then nothing is written, and no cache line moves between threads.
             Ok(_) if !self.is_on.load(Ordering::Relaxed) => {}
-            Ok(_) => self.is_back(part),
+            Ok(_) => self.is_back(shard),
         }
     }
 
-    fn is_back(&self, part: usize) {
-        if !self.of(part).ends() {
+    fn is_back(&self, shard: usize) {
+        if !self.of(shard).ends() {
             return;
         }
         self.is_on.store(false, Ordering::SeqCst);
-        // Also those that began in between.
-        if self.parts.iter().any(|outage| outage.is_on.load(Ordering::SeqCst)) {
+        // Includes outages that began in between.
+        if self.shards.iter().any(|outage| outage.is_on.load(Ordering::SeqCst)) {
             self.is_on.store(true, Ordering::SeqCst);
         }
     }
 
-    /// Completes when the part answers again. Cancel-safe.
-    pub(crate) async fn end(&self, part: usize) {
-        self.of(part).is_over.notified().await;
+    /// Completes when the shard answers again. Cancel-safe.
+    pub(crate) async fn end(&self, shard: usize) {
+        self.of(shard).is_over.notified().await;
     }
 
-    const fn of(&self, part: usize) -> &Outage {
-        &self.parts[part % PARTS]
+    const fn of(&self, shard: usize) -> &Outage {
+        &self.shards[shard % SHARDS]
     }
 }
 
 // === impl Outage ===
 
 impl Outage {
-    /// Whether there was one, which is over.
+    /// Ends the outage, and returns whether there was one.
     fn ends(&self) -> bool {
         let was_on = self.is_on.swap(false, Ordering::SeqCst);
         if was_on && self.may_wake() {
@@ -102,7 +102,7 @@ mod tests {
     use super::*;
 
     fn failed() -> Result<(), StoreError> {
-        Err(StoreError::unavailable("away"))
+        Err(StoreError::unavailable("unavailable"))
     }
 
     async fn is_woken(end: &mut (impl Future<Output = ()> + Unpin)) -> bool {
@@ -122,7 +122,7 @@ mod tests {
     }
 
     #[tokio::test(start_paused = true)]
-    async fn a_flickering_store_does_not_wake_each_time() {
+    async fn a_store_that_fails_every_other_call_does_not_wake_each_time() {
         let outage = Outages::default();
         outage.note(0, &failed());
         outage.note(0, &Ok(()));
@@ -138,7 +138,7 @@ mod tests {
     }
 
     #[tokio::test(start_paused = true)]
-    async fn an_answer_of_one_part_says_nothing_of_another() {
+    async fn an_answer_of_one_shard_does_not_end_the_outage_of_another() {
         let outages = Outages::default();
         outages.note(1, &failed());
         outages.note(2, &failed());

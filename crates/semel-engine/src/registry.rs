@@ -1,23 +1,23 @@
-//! What this process does with a record: the execution or settlement that it has under way, the attempts that
-//! claim it, and the duplicates that wait for it.
+//! The records in use by this process: the execution or settlement under way, the attempts that claim the record,
+//! and the duplicates that wait for it.
 //!
 //! The store decides between processes. Within one process the registry does: an attempt never claims past an
-//! execution or settlement of its own process, however long the store was away and whatever the store says about
-//! the lease by then. What is published here is only what the store has acknowledged; waiters that miss it learn
-//! the same by polling.
+//! execution or settlement of its own process, however long an outage lasts and whatever the store answers about
+//! the lease by then. A notification carries only what the store has acknowledged; a waiter that misses it gets
+//! the same result by polling.
 
 use std::collections::hash_map::Entry;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
+use semel_core::planted::{Bug, planted};
 use semel_core::{Attempt, Fingerprint, Owner, RecordId, Settlement, Timestamp};
-use semel_planted::{Bug, planted};
 use semel_store::RecordMap;
 use tokio::sync::watch;
 use tokio::time::Instant;
 
-mod presence;
+mod entry;
 
-pub(crate) use presence::Presence;
+pub(crate) use entry::RegistryEntry;
 
 const SHARDS: usize = 64;
 
@@ -28,15 +28,15 @@ pub(crate) struct Registry {
     shards: [Mutex<RecordMap<Local>>; SHARDS],
 }
 
-/// What happened to a record.
+/// An event of a record.
 #[derive(Clone, Debug)]
-pub(crate) enum News {
-    /// Something: ask the store.
-    LookAgain,
+pub(crate) enum Notification {
+    /// The record may have changed: read it.
+    Changed,
     /// Its outcome is durable.
     Settled {
         /// Of the request that was executed. A record may expire and begin a new life with
-        /// another request, whose outcome is not for everyone who listens (I8).
+        /// another request, whose outcome is not the answer to every listener (I8).
         fingerprint: Fingerprint,
         settlement: Settlement,
         expires: Timestamp,
@@ -44,20 +44,20 @@ pub(crate) enum News {
     },
 }
 
-/// How an outcome is known.
+/// The source of an outcome.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Source {
-    /// Its holder has written it. The store's answer may have been late, and the record expired since.
+    /// The holder has written it. The store's acknowledgement may have been late, and the record expired since.
     Holder,
-    /// A duplicate was given it by the store, which it had asked at this moment.
+    /// The store replied with it to a claim that a duplicate had sent at this moment.
     Duplicate { asked: Instant },
 }
 
 /// The local state of one record.
 #[derive(Debug, Default)]
 struct Local {
-    /// Made for the first listener: most executions end without one.
-    news: Option<watch::Sender<News>>,
+    /// Created for the first listener: most executions end without one.
+    notification: Option<watch::Sender<Notification>>,
     holder: Option<Holder>,
     /// The attempts that may be granted a lease: claiming, in doubt about a claim, or the holder's own.
     claimants: Vec<Candidate>,
@@ -70,44 +70,44 @@ struct Local {
 struct Candidate {
     owner: Owner,
     fingerprint: Fingerprint,
-    /// The holder goes on under the lease that this attempt was granted, which is the attempt's no more.
+    /// The holder continues under the lease that this attempt was granted, which no longer belongs to the attempt.
     is_adopted: bool,
 }
 
-/// The execution or settlement that this process has under way. There is at most one.
+/// The execution or settlement of this process. There is at most one.
 #[derive(Debug)]
 struct Holder {
     fingerprint: Fingerprint,
-    purpose: Purpose,
-    /// When its lease runs out, as last heard from the store.
+    lease_use: LeaseUse,
+    /// When its lease runs out, by the latest answer of the store.
     until: Timestamp,
 }
 
-/// What a holder has its lease for.
+/// What a holder uses its lease for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Purpose {
+pub(crate) enum LeaseUse {
     /// It executes, or settles what it has executed.
     Execution,
-    /// It hands the lease back: nothing was executed under it, or what was executed may be tried again.
-    Return,
+    /// It releases the lease: nothing was executed under it, or the work may be tried again.
+    Release,
 }
 
-/// What an attempt finds that comes while its own process executes or settles the record.
+/// The execution or settlement of this process that a new attempt of the same record finds.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Joined {
     /// The fingerprints agree; if not, the attempt is a mismatch (I8).
     pub(crate) is_same_request: bool,
-    /// When the lease runs out, as last heard from the store. In an outage that may be past.
+    /// When the lease runs out, by the latest answer of the store. In an outage that may be past.
     pub(crate) until: Timestamp,
 }
 
-/// Hears the news of a record from the moment it was made: made before the store is asked, it cannot
-/// miss what happens after the store has answered.
+/// Receives the notifications of a record from its creation on. A listener that was created before the store is
+/// called misses nothing that happens after the store's answer.
 #[derive(Debug)]
 pub(crate) struct Listener {
     registry: Arc<Registry>,
     id: RecordId,
-    news: watch::Receiver<News>,
+    notification: watch::Receiver<Notification>,
     waits: bool,
 }
 
@@ -121,45 +121,48 @@ impl Default for Registry {
 
 impl Registry {
     pub(crate) fn listen(self: &Arc<Self>, id: RecordId) -> Listener {
-        let news = self.with(id, |local| {
+        let notification = self.with(id, |local| {
             local.listeners += 1;
-            local.news.get_or_insert_with(|| watch::Sender::new(News::LookAgain)).subscribe()
+            local
+                .notification
+                .get_or_insert_with(|| watch::Sender::new(Notification::Changed))
+                .subscribe()
         });
-        Listener { registry: self.clone(), id, news, waits: false }
+        Listener { registry: self.clone(), id, notification, waits: false }
     }
 
     /// Enters an attempt that is about to claim, unless this process executes or settles the record.
-    pub(crate) fn enter(self: &Arc<Self>, attempt: &Attempt) -> Result<Presence, Joined> {
+    pub(crate) fn enter(self: &Arc<Self>, attempt: &Attempt) -> Result<RegistryEntry, Joined> {
         self.with(attempt.id(), |local| {
             local.check(attempt.fingerprint())?;
             local.claimants.push(Candidate::new(attempt));
             Ok(())
         })?;
-        Ok(Presence::new(self, attempt))
+        Ok(RegistryEntry::new(self, attempt))
     }
 
-    /// Enters an attempt that claims no more, but may still be granted what it claimed.
-    pub(crate) fn enter_anyway(self: &Arc<Self>, attempt: &Attempt) -> Presence {
+    /// Enters an attempt that sends no further claim, but may still be granted an earlier one.
+    pub(crate) fn enter_in_doubt(self: &Arc<Self>, attempt: &Attempt) -> RegistryEntry {
         self.with(attempt.id(), |local| local.claimants.push(Candidate::new(attempt)));
-        Presence::new(self, attempt)
+        RegistryEntry::new(self, attempt)
     }
 
     /// Whether this process executes a record, or settles it.
     pub(crate) fn executes(&self, id: RecordId) -> bool {
-        let executes = |holder: &Holder| holder.purpose == Purpose::Execution;
+        let executes = |holder: &Holder| holder.lease_use == LeaseUse::Execution;
         self.shard(id).get(&id).is_some_and(|local| local.holder.as_ref().is_some_and(executes))
     }
 
-    /// Passes on to the listeners what one of them found out.
-    pub(crate) fn tell(&self, id: RecordId, news: News) {
+    /// Notifies the listeners of an outcome that one of them has found.
+    pub(crate) fn notify(&self, id: RecordId, notification: Notification) {
         self.with(id, |local| {
-            if let Some(sender) = &local.news {
-                sender.send_replace(news);
+            if let Some(sender) = &local.notification {
+                sender.send_replace(notification);
             }
         });
     }
 
-    /// Does something with a record's local state, which is dropped when it is no longer needed.
+    /// Accesses a record's local state, which is removed when it is no longer needed.
     fn with<T>(&self, id: RecordId, act: impl FnOnce(&mut Local) -> T) -> T {
         let mut shard = self.shard(id);
         let mut entry = match shard.entry(id) {
@@ -176,7 +179,7 @@ impl Registry {
     fn shard(&self, id: RecordId) -> MutexGuard<'_, RecordMap<Local>> {
         // Record ids are hashes, so any byte spreads them.
         let shard = usize::from(id.as_bytes()[0]) % SHARDS;
-        // Counters are changed in single steps: a panic elsewhere leaves nothing half done.
+        // Counters are changed in single steps, so a panic elsewhere leaves them consistent.
         self.shards[shard].lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
@@ -192,11 +195,11 @@ impl Local {
         self.claimants.iter_mut().find(|candidate| candidate.owner == owner)
     }
 
-    /// The holder is done.
-    fn leave(&mut self, news: &News) {
+    /// Removes the holder, and notifies the listeners.
+    fn leave(&mut self, notification: &Notification) {
         self.holder = None;
-        if let Some(sender) = &self.news {
-            sender.send_replace(news.clone());
+        if let Some(sender) = &self.notification {
+            sender.send_replace(notification.clone());
         }
     }
 
@@ -240,16 +243,21 @@ impl Listener {
         self.waits
     }
 
-    /// Whether the record is being executed in this process, and the number of its waiters.
-    pub(crate) fn company(&self) -> (bool, usize) {
-        self.registry.with(self.id, |local| (local.holder.is_some(), local.waiters))
+    /// Whether this process executes or settles the record, or releases a lease of it.
+    pub(crate) fn is_held_here(&self) -> bool {
+        self.registry.with(self.id, |local| local.holder.is_some())
     }
 
-    /// The latest news after those heard before. Cancel-safe: news not returned are not lost.
-    pub(crate) async fn hear(&mut self) -> News {
-        match self.news.changed().await {
-            Ok(()) => self.news.borrow_and_update().clone(),
-            // Cannot be: the sender is kept while there are listeners. Polling goes on in any case.
+    /// How many listeners of the record wait.
+    pub(crate) fn waiters(&self) -> usize {
+        self.registry.with(self.id, |local| local.waiters)
+    }
+
+    /// The latest notification that was not received yet. Cancel-safe: a notification that was not returned is kept.
+    pub(crate) async fn recv(&mut self) -> Notification {
+        match self.notification.changed().await {
+            Ok(()) => self.notification.borrow_and_update().clone(),
+            // Impossible: the sender is kept while there are listeners. Polling goes on in any case.
             Err(_) => std::future::pending().await,
         }
     }

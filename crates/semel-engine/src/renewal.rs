@@ -9,63 +9,62 @@ use tokio_util::sync::CancellationToken;
 
 use crate::Execution;
 use crate::backoff::Backoff;
-use crate::claiming::leased;
-use crate::engine::Shared;
-use crate::registry::{News, Presence};
+use crate::context::{EngineContext, lease_in};
+use crate::registry::{Notification, RegistryEntry};
 
-/// No verb gets less than this, however short the lease: a store that is merely slow must be able
+/// The shortest timeout of a verb, however short the lease: a store that is merely slow must be able
 /// to answer at all.
 const VERB_TIMEOUT_MIN: Duration = Duration::from_secs(1);
 
-/// The first pause after a renewal that failed, at most.
+/// The upper limit of the first pause after a renewal that failed.
 const RETRY_FIRST: Duration = Duration::from_millis(200);
 
-/// A lease in use: renewed at a third of its time for as long as its holder is at work (trap 17).
-pub(crate) struct Tenure {
-    shared: Arc<Shared>,
+/// Keeps a lease alive: renews it at a third of its time until its holder is done (trap 17).
+pub(crate) struct LeaseKeeper {
+    context: Arc<EngineContext>,
     policy: Policy,
     lease: Lease,
-    /// The fence that the work was given.
+    /// The fence that was passed to the work.
     executed_under: Fence,
     /// When the lease was last known to begin, on this node's monotonic clock: the moment *before*
     /// the store was asked, so that the count is never longer than the store's.
     since: Instant,
-    /// When to renew next. After a refusal: when to look whether an attempt of this process has the newer lease.
+    /// When to renew next. After a refusal: when to check whether an attempt of this process has the newer lease.
     due: Instant,
     is_refused: bool,
-    /// A claim of this very attempt may be granted a newer lease.
+    /// Whether a claim of the same attempt may be granted a newer lease.
     is_in_doubt: bool,
     backoff: Backoff,
     lost: CancellationToken,
-    presence: Presence,
+    entry: RegistryEntry,
 }
 
-/// What may happen to a lease in use.
+/// An event of a lease that is kept.
 enum Event {
-    /// Its time is over.
+    /// The lease ran out.
     RanOut,
     /// A renewal, sent at this moment, was answered.
     Answered(Instant, Result<Renewed, StoreError>),
-    /// It was refused a renewal; this is the newer lease, if it was looked for and is this process's.
+    /// A renewal was refused before; this is the newer lease, if this process has it.
     Refused(Option<Lease>),
 }
 
-// === impl Tenure ===
+// === impl LeaseKeeper ===
 
-impl Tenure {
-    /// Takes up a lease that was asked for at `since`.
+impl LeaseKeeper {
+    /// Keeps a lease that was requested at `since`.
     pub(crate) fn new(
-        shared: Arc<Shared>,
+        context: Arc<EngineContext>,
         policy: Policy,
         lease: Lease,
         since: Instant,
         is_in_doubt: bool,
-        presence: Presence,
+        entry: RegistryEntry,
     ) -> Self {
         let third = policy.lease() / 3;
         Self {
-            presence,
-            shared,
+            entry,
+            context,
             executed_under: lease.fence(),
             lease,
             since,
@@ -74,15 +73,15 @@ impl Tenure {
             is_in_doubt,
             backoff: Backoff::new(
                 (third / 10).min(RETRY_FIRST),
-                (third / 2).min(Shared::RETRY_MAX),
+                (third / 2).min(EngineContext::RETRY_MAX),
             ),
             lost: CancellationToken::new(),
             policy,
         }
     }
 
-    pub(crate) const fn shared(&self) -> &Arc<Shared> {
-        &self.shared
+    pub(crate) const fn context(&self) -> &Arc<EngineContext> {
+        &self.context
     }
 
     pub(crate) const fn policy(&self) -> &Policy {
@@ -93,34 +92,34 @@ impl Tenure {
         &self.lease
     }
 
-    /// The fence that the work was given; a lease that was adopted since has a higher one.
+    /// The fence that was passed to the work; a lease that was adopted since has a higher one.
     pub(crate) const fn executed_under(&self) -> Fence {
         self.executed_under
     }
 
-    /// What the work is told.
+    /// The handle for the work.
     pub(crate) fn execution(&self) -> Execution {
         let lease = &self.lease;
         Execution::leased(lease.id(), lease.fence(), lease.expires(), self.lost.clone())
     }
 
-    /// What is left to do is to hand the lease back.
-    pub(crate) fn returns(&self) {
-        self.presence.returns();
+    /// Marks the lease as one that is only going to be released.
+    pub(crate) fn begin_release(&self) {
+        self.entry.begin_release();
     }
 
-    /// Tells those who wait in this process.
-    pub(crate) fn publish(&mut self, news: News) {
-        self.presence.publish(news);
+    /// Sets the notification that the waiters of this process get at the end.
+    pub(crate) fn publish(&mut self, notification: Notification) {
+        self.entry.publish(notification);
     }
 
     /// How long one verb may take, so that a hanging one leaves time for a renewal.
     pub(crate) fn verb_timeout(&self) -> Duration {
         let third = self.policy.lease() / 3;
-        self.shared.limits.verb_timeout.min(third.max(VERB_TIMEOUT_MIN))
+        self.context.limits.verb_timeout.min(third.max(VERB_TIMEOUT_MIN))
     }
 
-    /// Waits for `job` while keeping the lease alive. The job's end is noticed at once, also while
+    /// Waits for `job` while keeping the lease alive. Returns at once when the job ends, also while
     /// a renewal hangs.
     pub(crate) async fn keep_while<T>(&mut self, job: impl Future<Output = T>) -> T {
         let mut job = pin!(job);
@@ -138,8 +137,8 @@ impl Tenure {
         }
     }
 
-    /// What happens to the lease next. Most work ends before anything does, so there is one timer
-    /// for all of it until a renewal is under way.
+    /// The next event of the lease. Most work ends before there is one, so there is a single timer
+    /// until a renewal is under way.
     async fn next_event(&self) -> Event {
         let held = !self.lost.is_cancelled();
         let runs_out = self.since + self.policy.lease();
@@ -151,7 +150,7 @@ impl Tenure {
         if self.is_refused {
             return Event::Refused(Box::pin(self.newer_lease()).await.ok().flatten());
         }
-        // Boxed, being rare and large: see `Errand`.
+        // Boxed, since it is rare and large: see `AttemptTask`.
         Box::pin(async {
             tokio::select! {
                 biased;
@@ -162,12 +161,12 @@ impl Tenure {
         .await
     }
 
-    /// A renewal that failed is tried again at once when the store is back.
+    /// Waits until the renewal is due. After a failed one the wait ends when the store is reachable again.
     async fn until_due(&self) {
         if self.backoff.is_fresh() {
             sleep_until(self.due).await;
         } else {
-            self.shared
+            self.context
                 .rest(self.lease.id(), self.due.saturating_duration_since(Instant::now()))
                 .await;
         }
@@ -175,10 +174,10 @@ impl Tenure {
 
     async fn renew(&self) -> Event {
         let sent = Instant::now();
-        let call = self.shared.store.renew(&self.lease, self.policy.lease());
+        let call = self.context.store.renew(&self.lease, self.policy.lease());
         Event::Answered(
             sent,
-            self.shared.within(self.verb_timeout(), "renew", self.lease.id(), call).await,
+            self.context.within(self.verb_timeout(), "renew", self.lease.id(), call).await,
         )
     }
 
@@ -187,14 +186,14 @@ impl Tenure {
         match renewed {
             Ok(Renewed::Until { until, expires }) => {
                 self.lease.renewed(until, expires);
-                self.presence.renewed(until);
+                self.entry.renewed(until);
                 self.since = sent;
                 self.due = sent + self.policy.lease() / 3;
                 self.backoff.reset();
                 tracing::trace!(record = %record.prefix(), "renewed");
             }
-            // Whether another lease was granted, or our own settlement had landed unheard, is for
-            // the settlement to learn.
+            // Another lease was granted, or our own settlement succeeded without acknowledgement. The
+            // next write of the settlement shows which.
             Ok(Renewed::Refused(_)) => {
                 tracing::debug!(record = %record.prefix(), "renewal refused");
                 self.is_refused = true;
@@ -202,38 +201,44 @@ impl Tenure {
                 self.backoff.reset();
                 self.lost.cancel();
             }
-            // Sooner than after the next third, and on past the end of the lease: one that ran out
-            // may be renewed as long as no other has replaced it.
+            // Retried sooner than after the next third, also past the end of the lease: one that ran out
+            // may be renewed until another has replaced it.
             Err(error) => {
                 tracing::debug!(record = %record.prefix(), %error, "renewal failed");
-                self.due = Instant::now() + self.backoff.pause(&*self.shared.host);
+                self.due = Instant::now() + self.backoff.pause(&*self.context.host);
             }
         }
     }
 
     fn ran_out(&self) {
-        tracing::warn!(record = %self.lease.id().prefix(), "the lease ran out unrenewed");
+        self.context.lines.ran_out.line(|left_out| {
+            let record = self.lease.id().prefix();
+            tracing::warn!(record, left_out, "the lease ran out unrenewed");
+        });
         self.lost.cancel();
     }
 
-    /// Goes on under a newer lease. The work goes on as it is: the fence that it was given stays the lower one.
+    /// Continues under a newer lease. The work continues with the lower fence that was passed to it.
     fn adopt(&mut self, lease: Lease) {
-        tracing::info!(record = %lease.id().prefix(), "going on under a newer lease of this process");
+        self.context.lines.adopted.line(|left_out| {
+            let record = lease.id().prefix();
+            tracing::info!(record, left_out, "going on under a newer lease of this process");
+        });
         self.lease = lease;
         self.since = Instant::now();
         self.due = self.since;
         self.is_refused = false;
     }
 
-    /// Whether a write that was refused as superseded can be tried again: it was superseded by a lease of this
-    /// very process, under which the execution goes on.
+    /// Whether a write that was refused as superseded can be tried again, since this process has the newer lease and
+    /// the execution continues under it.
     ///
-    /// As long as the store does not say whose that lease is, and it may be this process's, the outcome is not given
-    /// up: the attempt that has it would execute again, or hand back what was executed.
+    /// While the owner of that lease is unknown, and may be this process, the outcome is not given up: the attempt
+    /// that has the lease would execute again, or release it as if nothing had been executed.
     pub(crate) async fn adopts_newer_lease(&mut self, on_delay: impl FnOnce(&Self)) -> bool {
         let began = Instant::now();
         let mut on_delay = Some(on_delay);
-        let mut backoff = Backoff::new(Duration::from_millis(5), Shared::RETRY_MAX);
+        let mut backoff = Backoff::new(Duration::from_millis(5), EngineContext::RETRY_MAX);
         loop {
             match self.newer_lease().await {
                 Ok(Some(newer)) => {
@@ -244,31 +249,29 @@ impl Tenure {
                 Err(_) if began.elapsed() >= self.policy.ttl() => return false,
                 Err(_) => {}
             }
-            if began.elapsed() >= self.shared.limits.settle_patience
+            if began.elapsed() >= self.context.limits.settle_timeout
                 && let Some(on_delay) = on_delay.take()
             {
                 on_delay(self);
             }
-            self.shared.rest(self.lease.id(), backoff.pause(&*self.shared.host)).await;
+            self.context.rest(self.lease.id(), backoff.pause(&*self.context.host)).await;
         }
     }
 
-    /// The lease that has superseded this one, if the store has granted it to this process.
+    /// The lease that has superseded this one, if it was granted to this process.
     async fn newer_lease(&self) -> Result<Option<Lease>, StoreError> {
-        if !self.is_in_doubt && !self.presence.has_other_claimants() {
+        if !self.is_in_doubt && !self.entry.has_other_claimants() {
             return Ok(None);
         }
-        let call = self.shared.store.inspect(self.lease.id());
-        let record =
-            self.shared.within(self.verb_timeout(), "inspect", self.lease.id(), call).await?;
+        let record = self.context.inspect(self.lease.id(), self.verb_timeout()).await?;
         let Some((record, until)) = record.and_then(|record| match record.state {
             State::Leased { until } => Some((record, until)),
             _ => None,
         }) else {
             return Ok(None);
         };
-        let is_ours = record.fingerprint == self.lease.fingerprint()
-            && self.presence.adopt(record.owner, until);
-        Ok(is_ours.then(|| leased(self.lease.id(), &record, until)))
+        let is_ours =
+            record.fingerprint == self.lease.fingerprint() && self.entry.adopt(record.owner, until);
+        Ok(is_ours.then(|| lease_in(self.lease.id(), &record, until)))
     }
 }

@@ -1,14 +1,19 @@
 use std::io;
 use std::net::SocketAddr;
 
-use crate::server::tls::TlsError;
+use semel_http::jwt::TokenRulesError;
+
+use crate::tls::TlsError;
+use crate::tokens::{self, KeysFault};
 
 /// Why a gateway does not start.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum StartError {
     /// An address cannot be served on.
-    #[error("cannot listen on {address}: {source}; choose another address, or stop who uses it")]
+    #[error(
+        "cannot listen on {address}: {source}; choose another address, or stop the process that uses it"
+    )]
     Bind {
         /// The address.
         address: SocketAddr,
@@ -29,10 +34,34 @@ pub enum StartError {
     /// Certificates are missing or wrong.
     #[error(transparent)]
     Tls(#[from] TlsError),
+    /// The keys of tokens cannot be read.
+    #[error(transparent)]
+    Keys(#[from] KeysFault),
+    /// Tokens cannot be judged by such rules.
+    #[error("tokens cannot be verified: {0}")]
+    TokenRules(#[from] TokenRulesError),
     /// The upstream's name cannot be used.
     #[error("`{0}` is not the name of a server")]
     ServerName(String),
+    /// The routes of a reload need a store that is opened by a restart only.
+    #[error(
+        "`preset` is \"payments\", and the store that is open is \"memory:\", which forgets everything; \
+         restart the gateway to open the store of the configuration"
+    )]
+    VolatilePayments,
     /// The machine gives no more threads or sockets.
     #[error("no thread could be started: {0}")]
     Thread(io::Error),
+}
+
+// === impl StartError ===
+
+impl From<tokens::OpenError> for StartError {
+    fn from(error: tokens::OpenError) -> Self {
+        match error {
+            tokens::OpenError::Rules(error) => Self::TokenRules(error),
+            tokens::OpenError::Keys(fault) => Self::Keys(fault),
+            tokens::OpenError::Tls(error) => Self::Tls(error),
+        }
+    }
 }

@@ -2,148 +2,176 @@
 
 use std::io;
 use std::net::SocketAddr;
-use std::sync::{Arc, PoisonError, RwLock};
+use std::sync::Arc;
 use std::time::Duration;
 
-use http::header::HeaderValue;
 use semel_engine::{Engine, Limits as EngineLimits};
-use semel_http::{Mode, Routes, ScopeSource, Semel, SemelLayer};
-use semel_store::{Clock, Store};
+use semel_http::{JwtUnverified, Mode, Preset, RoutePolicy, Routes, ScopeSource};
+use semel_store::Clock;
 use tokio::net::TcpListener;
 use tokio::time::{Instant, timeout};
 use tokio_util::sync::CancellationToken;
-use tower_layer::Layer as _;
 
 use crate::admin;
-use crate::config::Config;
+use crate::config::{Config, StoreChoice};
+use crate::descriptors::DescriptorBudget;
 use crate::error::StartError;
-use crate::proxy::pool::Pool;
-use crate::proxy::upstream::Upstream;
-use crate::proxy::{self, Forwarded, Proxy};
-use crate::server::{self, Patience, Shared, Terms, Workers, tls};
+use crate::pipeline::{CurrentPipeline, Pipeline};
+use crate::proxy::permits::UpstreamPermits;
+use crate::server::{self, Acceptor, Shared, Workers};
 use crate::store::{self, Opened};
-
-/// Any store.
-type AnyStore = Arc<dyn Store>;
+use crate::tokens::{AtFirst, Tokens};
 
 /// A gateway that serves.
 pub struct Gateway {
     listen: SocketAddr,
     admin: Option<SocketAddr>,
-    engine: Engine<AnyStore>,
+    engine: Engine,
     clock: Arc<dyn Clock>,
-    current: Arc<Current>,
+    pipeline: Arc<CurrentPipeline>,
     workers: Arc<Workers>,
+    permits: Arc<UpstreamPermits>,
     draining: CancellationToken,
     closing: CancellationToken,
+    /// The configuration in effect.
     config: Config,
+    /// The store that was opened: a reload does not change it.
+    store: StoreChoice,
 }
 
-/// How a gateway went down.
+/// What a shutdown could not complete.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[must_use = "work that was cut off may have taken effect without its outcome being recorded"]
-pub struct Farewell {
-    /// Connections that were cut.
+pub struct ShutdownReport {
+    /// Connections that were still open, and were closed.
     pub connections: usize,
-    /// Executions that had not ended.
+    /// Executions that were still running.
     pub executions: usize,
 }
-
-/// What serves requests now; a reload replaces it.
-pub(crate) struct Stack {
-    pub(crate) service: Semel<AnyStore, Proxy>,
-    pub(crate) routes: Routes,
-    pub(crate) forwarded: Forwarded,
-    pub(crate) needs_client_ip: bool,
-    pub(crate) pool: Pool,
-    pub(crate) terms: Terms,
-}
-
-/// The one stack that serves now. A request that has begun keeps the one it began with.
-pub(crate) struct Current(RwLock<Arc<Stack>>);
 
 // === impl Gateway ===
 
 impl Gateway {
     /// Opens the store, binds the addresses and serves.
     ///
-    /// The present runtime lets clients in, serves the admin address and drives the connections of a
-    /// store on a server. It must live until the gateway is [down](Self::shutdown): requests are
-    /// served on threads of their own, but not without it.
+    /// The current runtime accepts connections, serves the admin address and drives the connections of a store on a
+    /// server. It must live until [`shutdown`](Self::shutdown) has returned: requests are served on threads of their
+    /// own, which need it.
     pub async fn start(config: Config, metrics: admin::Metrics) -> Result<Self, StartError> {
+        let budget = DescriptorBudget::now(&config.limits, config.worker_count());
+        budget.log(&config.limits);
         let listener = bind(config.listen)?;
         let admin_listener = match config.admin {
             Some(address) => Some(bind(address)?),
             None => None,
         };
-        let Opened { store, clock } = store::open(&config).await?;
+        let Opened { store, clock } = store::open(&config, budget.reserve.tables).await?;
         let engine = Engine::with_limits(store, engine_limits(&config));
-        let current = Arc::new(Current::new(Stack::new(&config, &engine, &clock, 0)?));
+        let permits = Arc::new(UpstreamPermits::new(budget.upstream));
+        let tokens = match &config.jwt {
+            Some(jwt) => Some(Arc::new(Tokens::open(jwt, AtFirst::Wait).await?)),
+            None => None,
+        };
+        let pipeline = Pipeline::new(&config, &engine, &clock, &permits, 0, tokens)?;
+        let pipeline = Arc::new(CurrentPipeline::new(pipeline));
         let (draining, closing) = (CancellationToken::new(), CancellationToken::new());
-        let shared =
-            Shared { stack: current.clone(), draining: draining.clone(), closing: closing.clone() };
-        let workers = Workers::start(config.worker_count(), &shared).map_err(StartError::Thread)?;
+        let served = Shared {
+            pipeline: pipeline.clone(),
+            leftovers: Arc::default(),
+            permits: permits.clone(),
+            draining: draining.clone(),
+            closing: closing.clone(),
+        };
+        let workers = Workers::start(config.worker_count(), &served).map_err(StartError::Thread)?;
         let workers = Arc::new(workers);
         let gateway = Self {
             listen: listener.local_addr().map_err(StartError::Thread)?,
             admin: admin_listener.as_ref().and_then(|listener| listener.local_addr().ok()),
             engine,
             clock,
-            current,
+            pipeline,
             workers,
+            permits,
             draining,
             closing,
+            store: config.store.clone(),
             config,
         };
-        gateway.serve(listener, admin_listener, metrics);
+        log_shared_scopes(&gateway.config);
+        gateway.serve(listener, admin_listener, budget, metrics);
         Ok(gateway)
     }
 
-    fn serve(&self, listener: TcpListener, admin: Option<TcpListener>, metrics: admin::Metrics) {
+    fn serve(
+        &self,
+        listener: TcpListener,
+        admin: Option<TcpListener>,
+        budget: DescriptorBudget,
+        metrics: admin::Metrics,
+    ) {
         let (workers, draining) = (self.workers.clone(), self.draining.clone());
-        let max = self.config.limits.max_connections;
-        tokio::spawn(async move { server::accept(listener, &workers, max, draining).await });
+        let acceptor = Acceptor::new(budget.clients, budget.reserve.rejected);
+        tokio::spawn(async move { acceptor.accept(listener, &workers, draining).await });
         if let Some(listener) = admin {
-            let view = admin::View {
+            let state = admin::AdminState {
                 engine: self.engine.clone(),
                 workers: Arc::downgrade(&self.workers),
+                permits: self.permits.clone(),
+                pipeline: self.pipeline.clone(),
                 draining: self.draining.clone(),
                 metrics,
             };
-            tokio::spawn(admin::serve(listener, view, self.closing.clone()));
+            tokio::spawn(admin::serve(listener, state, budget.reserve.admin, self.closing.clone()));
         }
     }
 
-    /// The address it serves on, with the port that was given if 0 was asked for.
+    /// The address that it listens on; with the port that the system chose if port 0 is configured.
     pub const fn listen(&self) -> SocketAddr {
         self.listen
     }
 
-    /// The admin address, unless it is off.
+    /// The admin address, if there is one.
     pub const fn admin(&self) -> Option<SocketAddr> {
         self.admin
     }
 
-    /// Serves by another configuration from now on. Requests that run are not disturbed.
+    /// Replaces the configuration. Requests in flight keep the one they began with.
     ///
-    /// Returns the names of settings that differ but need a restart.
-    pub fn reload(&mut self, config: Config) -> Result<Vec<&'static str>, StartError> {
-        // Connections that are open were opened on other terms: another upstream, other roots.
-        let pool_id = self.current.load().pool.id + 1;
-        let stack = Stack::new(&config, &self.engine, &self.clock, pool_id)?;
-        self.current.replace(stack);
+    /// Returns the names of changed settings that need a restart.
+    ///
+    /// Fails, without any change, if routes with the preset `payments` would use a store in memory: the open store is
+    /// kept until a restart, whatever `config` names.
+    ///
+    /// Waits for the keys of tokens, if their source or their rules have changed.
+    pub async fn reload(&mut self, config: Config) -> Result<Vec<&'static str>, StartError> {
+        if self.store == StoreChoice::Memory && has_payments(&config.routes) {
+            return Err(StartError::VolatilePayments);
+        }
+        let before = self.pipeline.load();
+        let tokens = match (&config.jwt, &before.tokens) {
+            (Some(jwt), Some(tokens)) if *jwt == tokens.jwt => Some(tokens.clone()),
+            (Some(jwt), _) => Some(Arc::new(Tokens::open(jwt, AtFirst::Refuse).await?)),
+            (None, _) => None,
+        };
+        // Idle connections were opened with other settings: another upstream, other roots.
+        let pool_id = before.pool.id + 1;
+        drop(before);
+        let pipeline =
+            Pipeline::new(&config, &self.engine, &self.clock, &self.permits, pool_id, tokens)?;
+        self.pipeline.replace(pipeline);
+        log_shared_scopes(&config);
         let fixed = self.config.needs_restart(&config);
         self.config = config;
         Ok(fixed)
     }
 
-    /// Goes down: lets no one in, answers what runs, settles what was executed, for at most
-    /// `shutdown_timeout`; then cuts what is left.
-    pub async fn shutdown(self) -> Farewell {
+    /// Drains: accepts no new connections, completes requests in flight and settles what was executed, for at most
+    /// `shutdown_timeout`; then closes what is left.
+    pub async fn shutdown(self) -> ShutdownReport {
         let limit = self.config.limits.shutdown_timeout;
         let deadline = Instant::now() + limit;
         self.draining.cancel();
-        // Either way the numbers below tell.
+        // The report below has what is left.
         let _ = timeout(limit, self.workers.drained()).await;
         let connections = self.workers.connections();
         let left = deadline.saturating_duration_since(Instant::now());
@@ -154,10 +182,10 @@ impl Gateway {
             let _ = timeout(Duration::from_secs(1), self.workers.drained()).await;
         }
         self.stop_threads().await;
-        Farewell { connections, executions: report.left }
+        ShutdownReport { connections, executions: report.left }
     }
 
-    /// The threads are joined elsewhere: this one may be needed to wake them.
+    /// Joins the worker threads on a blocking thread: the current one may be needed to wake them.
     async fn stop_threads(self) {
         let mut workers = self.workers;
         loop {
@@ -176,108 +204,43 @@ impl Gateway {
     }
 }
 
-// === impl Stack ===
-
-impl Stack {
-    fn new(
-        config: &Config,
-        engine: &Engine<AnyStore>,
-        clock: &Arc<dyn Clock>,
-        pool_id: u64,
-    ) -> Result<Self, StartError> {
-        let limits = &config.limits;
-        let pool = Pool {
-            id: pool_id,
-            max_idle: limits.pool_max_idle,
-            idle_timeout: limits.pool_idle_timeout,
-        };
-        let fallback = config.routes.fallback().policy();
-        let shared = proxy::Shared {
-            upstream: upstream(config)?,
-            pool,
-            upstream_timeout: fallback.upstream_timeout,
-            body_idle_timeout: limits.body_idle_timeout,
-        };
-        let proxy = Proxy { shared: Arc::new(shared) };
-        let routes = config.routes.clone();
-        let layer = SemelLayer::new(engine.clone(), routes.clone())
-            .clock(clock.clone())
-            .namespace(&config.namespace)
-            .max_buffered(limits.max_buffered);
-        Ok(Self {
-            service: layer.layer(proxy),
-            forwarded: config.forwarded,
-            needs_client_ip: needs_client_ip(&routes),
-            routes,
-            pool,
-            terms: terms(config)?,
-        })
-    }
+/// Money needs a store that remembers, also where the policy protects nothing yet, as at the start.
+fn has_payments(routes: &Routes) -> bool {
+    routes.all().iter().any(|route| route.policy().preset == Some(Preset::Payments))
 }
 
-// === impl Current ===
-
-impl Current {
-    fn new(stack: Stack) -> Self {
-        Self(RwLock::new(Arc::new(stack)))
-    }
-
-    pub(crate) fn load(&self) -> Arc<Stack> {
-        self.0.read().unwrap_or_else(PoisonError::into_inner).clone()
-    }
-
-    fn replace(&self, stack: Stack) {
-        *self.0.write().unwrap_or_else(PoisonError::into_inner) = Arc::new(stack);
-    }
-}
-
-fn terms(config: &Config) -> Result<Terms, StartError> {
-    let limits = &config.limits;
-    let tls = match &config.tls {
-        Some(files) => Some(tls::acceptor(&files.certificate, &files.key)?),
-        None => None,
+/// Logs the routes on which one client can receive a replay of another's response.
+fn log_shared_scopes(config: &Config) {
+    let named = |is: fn(&RoutePolicy) -> bool| {
+        let routes = config.routes.all().iter().filter(|route| is(route.policy()));
+        routes.map(|route| route.name()).collect::<Vec<_>>().join(", ")
     };
-    Ok(Terms {
-        patience: Patience {
-            header: limits.header_timeout,
-            idle: limits.idle_timeout,
-            body: limits.body_idle_timeout,
-        },
-        max_header_bytes: limits.max_header_bytes,
-        max_headers: limits.max_headers,
-        tls,
-    })
-}
-
-fn upstream(config: &Config) -> Result<Upstream, StartError> {
-    let to = &config.upstream;
-    let tls = if to.is_https() {
-        let ca = config.upstream_tls.ca.as_deref();
-        let name = config.upstream_tls.server_name.as_deref().unwrap_or(&to.host);
-        let name =
-            name.to_owned().try_into().map_err(|_| StartError::ServerName(name.to_owned()))?;
-        Some((tls::connector(ca)?, name))
-    } else {
-        None
-    };
-    let authority = HeaderValue::try_from(to.authority())
-        .map_err(|_| StartError::ServerName(to.authority()))?;
-    Ok(Upstream {
-        host: to.host.as_str().into(),
-        port: to.port,
-        authority,
-        base: to.base_path.as_str().into(),
-        tls,
-        connect_timeout: config.limits.connect_timeout,
-    })
-}
-
-fn needs_client_ip(routes: &Routes) -> bool {
-    let asks = |source: &ScopeSource| *source == ScopeSource::ClientIp;
-    routes.all().iter().any(|route| {
-        let policy = route.policy();
-        policy.mode != Mode::Off && policy.scope.iter().any(asks)
-    })
+    let anonymous = named(RoutePolicy::may_be_anonymous);
+    if !anonymous.is_empty() {
+        tracing::info!(
+            routes = anonymous,
+            "clients without a credential share one scope on these routes; on_missing_scope = \
+             \"reject\" refuses them"
+        );
+    }
+    let global =
+        named(|policy| policy.mode != Mode::Off && policy.scope.contains(&ScopeSource::Global));
+    if !global.is_empty() {
+        tracing::info!(routes = global, "all clients share one scope on these routes");
+    }
+    let unverified = named(|policy| {
+        policy.mode != Mode::Off
+            && policy.reads_tokens()
+            && policy.jwt_unverified == JwtUnverified::Warn
+    });
+    if config.jwt.is_none() && !unverified.is_empty() {
+        tracing::warn!(
+            routes = unverified,
+            "tokens are not verified on these routes: a forged one names another client's scope; \
+             [jwt] verifies them, and jwt_unverified = \"behind-a-verifier\" says that something \
+             in front does"
+        );
+    }
 }
 
 fn engine_limits(config: &Config) -> EngineLimits {

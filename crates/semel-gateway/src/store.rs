@@ -8,10 +8,12 @@ use std::time::Duration;
 
 use semel_embedded::Options;
 #[cfg(all(feature = "postgres", feature = "redis"))]
-use semel_redis::RedisNear;
+use semel_redis::RedisReplayCache;
 #[cfg(all(feature = "postgres", feature = "redis"))]
 use semel_store::Tiered;
-use semel_store::{CacheLimits, Cached, Clock, MemoryStore, Metered, SteadyClock, Store};
+use semel_store::{
+    CacheLimits, Cached, Clock, MemoryLimits, MemoryStore, Metered, SteadyClock, Store,
+};
 
 use crate::config::{Config, StoreChoice};
 use crate::error::StartError;
@@ -27,24 +29,28 @@ pub(crate) struct Opened {
 /// How often expired records are deleted from memory (I10).
 const MEMORY_SWEEP: Duration = Duration::from_mins(1);
 
-/// Opens the store. What it does in the background it does on the present runtime, which must live
-/// as long as the store.
+/// The limits of the store in memory (I10). Beyond them new keys are refused.
+const MEMORY_LIMITS: MemoryLimits =
+    MemoryLimits { records_max: 1_000_000, reply_bytes_max: 512 << 20 };
+
+/// Opens the store; the embedded one keeps at most `tables_max` files open. Its background work runs on the current
+/// runtime, which must live as long as the store.
 #[cfg_attr(
     not(any(feature = "postgres", feature = "redis")),
     expect(clippy::unused_async, reason = "only a store on a server has anything to wait for")
 )]
-pub(crate) async fn open(config: &Config) -> Result<Opened, StartError> {
-    // Stores in this process are not guarded: they bound their waiting themselves, and there is no
-    // network that could be down.
+pub(crate) async fn open(config: &Config, tables_max: usize) -> Result<Opened, StartError> {
+    // Stores in this process are not guarded: they limit their waits themselves, and depend on no network.
     Ok(match &config.store {
         StoreChoice::Memory => {
             let clock: Arc<dyn Clock> = Arc::new(SteadyClock::start());
-            let store = MemoryStore::with_clock(clock.clone());
+            let store = MemoryStore::with_limits(clock.clone(), MEMORY_LIMITS);
             store.sweep_every(MEMORY_SWEEP);
             wrapped(store, clock, "memory", config)
         }
         StoreChoice::Embedded(path) => {
-            let store = Options::new(path).durability(config.durability).open()?;
+            let options = Options::new(path).durability(config.durability);
+            let store = options.open_tables_max(tables_max).open()?;
             let clock = store.clock();
             wrapped(store, clock, "embedded", config)
         }
@@ -69,21 +75,20 @@ pub(crate) async fn open(config: &Config) -> Result<Opened, StartError> {
             let options = truth.options().clone().verb_timeout(shared::VERB_TIMEOUT);
             let named = options.to_string();
             let (truth, clock) = shared::guarded(options.open().await?);
-            let near = RedisNear::connect(near.options().clone(), &named);
+            let near = RedisReplayCache::connect(near.options().clone(), &named);
             wrapped(Tiered::new(near, truth, clock.clone()), clock, "tiered", config)
         }
     })
 }
 
-/// Puts the cache and the meter around a store, which is guarded by now if it needs to be.
+/// Puts the cache and the meter around a store, which is already guarded if it needs to be.
 ///
 /// The order, from the inside out:
 ///
-/// - *guarded* is next to the store, so that its breaker hears of every failure of the store, and of
-///   nothing else.
-/// - *cached* is around the guard, so that what is known to be settled is replayed without asking,
-///   and also while the breaker is open.
-/// - *metered* is around both: it measures what requests see, the breaker's refusals included.
+/// - *guarded* is next to the store, so that its breaker counts every failure of the store, and nothing else.
+/// - *cached* is around the guard, so that a cached outcome is replayed without a call to the store, also while the
+///   breaker is open.
+/// - *metered* is around both: it measures what requests experience, including refusals of the breaker.
 fn wrapped(
     store: impl Store,
     clock: Arc<dyn Clock>,
@@ -112,7 +117,7 @@ mod tests {
     async fn a_memory_store_is_swept_in_the_background() {
         let text = "upstream = \"http://127.0.0.1:3000\"\nstore = \"memory:\"\n";
         let config = Config::load(Some(("semel.toml", text)), [], &Flags::default()).unwrap();
-        let store = open(&config).await.unwrap().store;
+        let store = open(&config, 1).await.unwrap().store;
         let (lease, ttl) = (Duration::from_millis(10), Duration::from_millis(20));
         let policy = Policy::builder().lease(lease).ttl(ttl).build().unwrap();
         let fingerprint = Fingerprint::from_bytes([1; 32]);

@@ -1,84 +1,65 @@
 //! The request parts that must be equal when a key comes again.
 
-use std::borrow::Cow;
+mod coding;
+mod compared;
+mod fields;
+mod form;
+mod media_type;
+mod multipart;
+mod part;
 
-use http::header::{self, HeaderMap, HeaderName};
+pub(crate) use media_type::is_json;
+
+use http::header::{self, HeaderMap};
 use http::request::Parts;
 use semel_core::Fingerprint;
-use semel_planted::{Bug, planted};
+use semel_core::planted::{Bug, planted};
 
-use crate::json;
+use self::coding::{Coding, length_in_gzip};
+use self::compared::Rules;
+use self::part::Part;
 use crate::policy::RoutePolicy;
+use crate::routes::Route;
+
+/// How many times larger than the largest body that is read a body may be once it is decoded.
+const DECODED_FACTOR: u64 = 8;
+/// And how large it may be at all: it is held in memory while it is compared (I10), and the thread that
+/// decodes it serves others too.
+const DECODED_MAX: u64 = 8 << 20;
 
 /// The fingerprint of a request whose body has been read.
-pub(crate) fn fingerprint_of(parts: &Parts, body: &[u8], policy: &RoutePolicy) -> Fingerprint {
+pub(crate) fn fingerprint_of(parts: &Parts, body: &[u8], route: &Route) -> Fingerprint {
     let body = if planted(Bug::FingerprintIgnored) { &[] } else { body };
-    let mut named: Vec<(&str, Cow<'_, [u8]>)> = Vec::with_capacity(10);
+    let mut named: Vec<Part<'_>> = Vec::with_capacity(10);
     named.push(("method", parts.method.as_str().as_bytes().into()));
-    // As it was sent, unlike in the scope: see `Route::what`.
-    named.push(("path", parts.uri.path().as_bytes().into()));
+    let path = route.compared(parts.uri.path());
+    named.push(("path", path.as_bytes().into()));
     if let Some(query) = parts.uri.query() {
         named.push(("query", query.as_bytes().into()));
     }
-    for name in &policy.fingerprint_headers {
-        named.push(("header", name.as_str().as_bytes().into()));
-        for value in header_values(&parts.headers, name) {
-            named.push(("value", value));
-        }
-    }
-    // The two forms have names of their own, so a text never equals another's canonical form.
-    match canonical(&parts.headers, body, policy) {
-        Some(canonical) => named.push(("json", canonical.into())),
-        None => named.push(("body", body.into())),
-    }
-    Fingerprint::new(named)
+    compared::fingerprint(named, &parts.headers, body, &rules(route.policy()))
 }
 
-/// Of a content type only the essence counts: clients differ in how they write its parameters.
-fn header_values<'a>(
-    headers: &'a HeaderMap,
-    name: &HeaderName,
-) -> impl Iterator<Item = Cow<'a, [u8]>> {
-    let is_content_type = name == header::CONTENT_TYPE;
-    headers.get_all(name).iter().map(move |value| {
-        if is_content_type { essence(value.as_bytes()).into() } else { value.as_bytes().into() }
-    })
-}
-
-/// The canonical form of a JSON body, unless it is none, is encoded, or could be read in two ways.
-fn canonical(headers: &HeaderMap, body: &[u8], policy: &RoutePolicy) -> Option<Vec<u8>> {
-    let is_plain = !headers.contains_key(header::CONTENT_ENCODING);
-    if is_plain && is_json(headers) {
-        json::canonical(body, &policy.fingerprint_ignore).ok()
-    } else {
-        None
+/// How much memory [`fingerprint_of`] takes for what a body in gzip holds, beside the body itself.
+pub(crate) fn decoded_len(headers: &HeaderMap, body: &[u8], policy: &RoutePolicy) -> u64 {
+    if !headers.contains_key(header::CONTENT_ENCODING) {
+        return 0;
+    }
+    match Coding::of(headers) {
+        Coding::Gzip => length_in_gzip(body, rules(policy).decoded_max).unwrap_or(0),
+        Coding::Identity | Coding::Other(_) | Coding::Unclear => 0,
     }
 }
 
-/// Does the one `Content-Type` say JSON, in UTF-8?
-pub(crate) fn is_json(headers: &HeaderMap) -> bool {
-    let mut values = headers.get_all(header::CONTENT_TYPE).iter();
-    let (Some(value), None) = (values.next(), values.next()) else {
-        return false;
-    };
-    let (value, essence) = (value.as_bytes(), essence(value.as_bytes()));
-    (essence == b"application/json" || essence.ends_with(b"+json")) && charset_is_utf8(value)
+fn rules(policy: &RoutePolicy) -> Rules<'_> {
+    Rules {
+        more_headers: &policy.fingerprint_headers,
+        ignore: &policy.fingerprint_ignore,
+        decoded_max: policy.max_request_body.saturating_mul(DECODED_FACTOR).min(DECODED_MAX),
+    }
 }
 
-fn charset_is_utf8(content_type: &[u8]) -> bool {
-    let text = content_type.to_ascii_lowercase();
-    text.split(|byte| *byte == b';').skip(1).all(|parameter| {
-        match parameter.trim_ascii().strip_prefix(b"charset=") {
-            Some(charset) => matches!(charset, b"utf-8" | b"\"utf-8\"" | b"utf8"),
-            None => true,
-        }
-    })
-}
-
-fn essence(content_type: &[u8]) -> Vec<u8> {
-    let end = content_type.iter().position(|byte| *byte == b';').unwrap_or(content_type.len());
-    content_type[..end].trim_ascii().to_ascii_lowercase()
-}
-
+#[cfg(test)]
+mod readers;
 #[cfg(test)]
 mod tests;

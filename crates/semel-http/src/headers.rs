@@ -1,5 +1,6 @@
 //! The header fields of the contract, and which fields are only for one connection.
 
+use http::Method;
 use http::header::{self, HeaderMap, HeaderName, HeaderValue};
 
 /// The client's key.
@@ -56,13 +57,58 @@ pub(crate) fn remove_own(headers: &mut HeaderMap) {
     }
 }
 
-/// Is it a field by which an answer says what became of the request?
+/// Takes out of a trailer section what may not stand there (RFC 9110, section 6.5.1), or would be
+/// taken out of a header section: framing, routing, credentials, cookies.
+pub(crate) fn clean_trailers(trailers: &mut HeaderMap) {
+    let is_out_of_place = |name: &HeaderName| {
+        let forbidden = [
+            header::SET_COOKIE,
+            header::CONTENT_LENGTH,
+            header::CONTENT_TYPE,
+            header::CONTENT_ENCODING,
+            header::CONTENT_RANGE,
+            header::HOST,
+            header::AUTHORIZATION,
+            header::WWW_AUTHENTICATE,
+            header::CACHE_CONTROL,
+            header::LOCATION,
+        ];
+        is_hop_by_hop(name) || is_own(name) || forbidden.contains(name)
+    };
+    let found: Vec<HeaderName> =
+        trailers.keys().filter(|name| is_out_of_place(name)).cloned().collect();
+    for name in &found {
+        trailers.remove(name);
+    }
+}
+
+/// The methods that a request names in place of its own, in capitals, as frameworks read them that go by
+/// such a field. Of several in one field they take the first or the last.
+pub(crate) fn methods_in_place(headers: &HeaderMap) -> impl Iterator<Item = Method> {
+    let fields = headers.iter().filter(|(name, _)| is_method_in_place(name));
+    let named = fields.flat_map(|(_, value)| {
+        let mut listed = value.as_bytes().split(|byte| *byte == b',');
+        [listed.next(), listed.next_back()]
+    });
+    let method = |text: &[u8]| Method::from_bytes(&text.trim_ascii().to_ascii_uppercase()).ok();
+    named.flatten().filter_map(method)
+}
+
+/// To CGI, WSGI and their kin with underscores too.
+fn is_method_in_place(name: &HeaderName) -> bool {
+    let is_one =
+        |name| matches!(name, "x-http-method" | "x-http-method-override" | "x-method-override");
+    let name = name.as_str();
+    is_one(name) || (name.contains('_') && is_one(&name.replace('_', "-")))
+}
+
+/// True for a field that the gateway sets to report the decision on a request.
 fn is_own(name: &HeaderName) -> bool {
     name.as_str().starts_with("x-idempotency-")
         && [REPLAYED, EXPIRES, STORED, BYPASSED, BODY].contains(name)
 }
 
-/// May a policy put this field on replays? Not one that the reply itself may carry.
+/// True if a policy may add this field to replays: not one that the reply itself may carry.
 pub(crate) fn may_mark_replays(name: &HeaderName) -> bool {
     let of_replies = [
         header::SET_COOKIE,
@@ -76,7 +122,7 @@ pub(crate) fn may_mark_replays(name: &HeaderName) -> bool {
     !is_ours && !is_hop_by_hop(name) && !of_replies.contains(name)
 }
 
-/// Is this field for one connection only, whatever `Connection` says?
+/// True for a field of one connection (hop-by-hop), whether `Connection` names it or not.
 pub fn is_hop_by_hop(name: &HeaderName) -> bool {
     // By their texts, which the compiler tells apart by length and then at once. Each message has
     // all its names asked for.
@@ -131,7 +177,7 @@ mod tests {
     }
 
     #[test]
-    fn connection_and_what_it_names_goes() {
+    fn connection_and_its_options_are_removed() {
         let mut headers = map(&[
             ("connection", "close, x-private"),
             ("connection", "X-Second"),
@@ -148,7 +194,7 @@ mod tests {
     }
 
     #[test]
-    fn connection_cannot_take_out_what_the_contract_needs() {
+    fn connection_cannot_remove_contract_headers() {
         let mut headers = map(&[
             ("connection", "idempotency-key, content-length, authorization"),
             ("idempotency-key", "k"),
@@ -157,6 +203,20 @@ mod tests {
         ]);
         remove_hop_by_hop(&mut headers);
         assert_eq!(headers.len(), 3);
+    }
+
+    #[test]
+    fn trailers_have_neither_cookies_nor_framing() {
+        let mut trailers = map(&[
+            ("set-cookie", "session=1"),
+            ("content-length", "3"),
+            ("transfer-encoding", "chunked"),
+            ("x-idempotency-replayed", "true"),
+            ("grpc-status", "0"),
+            ("server-timing", "db;dur=1"),
+        ]);
+        clean_trailers(&mut trailers);
+        assert_eq!(trailers, map(&[("grpc-status", "0"), ("server-timing", "db;dur=1")]));
     }
 
     #[test]

@@ -5,16 +5,20 @@ mod choices;
 mod status;
 
 pub use builder::{RoutePolicyBuilder, RoutePolicyError, RoutePolicyFault};
-pub use choices::{KeyRule, Mode, OnMissingScope, Preset, Profile, UnknownChoice};
+pub use choices::{
+    EncodedSlash, JwtUnverified, KeyRule, Mode, OnMissingScope, PathComparison, Preset, Profile,
+    UnknownChoice,
+};
 pub use status::{StatusPattern, StatusPatternError};
 
-pub(crate) use status::StatusSays;
+pub(crate) use status::StatusMeaning;
 
 use std::time::Duration;
 
 use http::header::{HeaderName, HeaderValue};
 use http::{Method, StatusCode};
 use semel_core::{KeyLimits, OnUnknown, Policy};
+use semel_engine::ScopeLimits;
 
 use crate::json::Pointer;
 use crate::source::{PartSource, ScopeSource};
@@ -44,7 +48,7 @@ pub struct RoutePolicy {
     pub preset: Option<Preset>,
     /// Lease, retention, and what happens when things go wrong.
     pub core: Policy,
-    /// Does a request need a key?
+    /// Which requests need a key.
     pub key: KeyRule,
     /// Where the key is looked for, in this order, but in headers before the body.
     pub key_from: Vec<PartSource>,
@@ -52,9 +56,21 @@ pub struct RoutePolicy {
     pub key_limits: KeyLimits,
     /// What makes up the client identity; all of it.
     pub scope: Vec<ScopeSource>,
-    /// What happens to those who bring none.
+    /// What happens to requests without a client identity.
     pub on_missing_scope: OnMissingScope,
-    /// Which headers are part of the fingerprint, besides method, path, query and body.
+    /// What becomes of claims in `scope`, if tokens are not verified.
+    pub jwt_unverified: JwtUnverified,
+    /// How much of each client may execute, how many new keys it may send, and how much it may have recorded, on this
+    /// route and in this process.
+    /// It holds for clients that the scope tells apart: not for those without an identity, nor under `global`.
+    pub scope_limits: ScopeLimits,
+    /// How the upstream compares capitals and small letters in a path.
+    pub path_case: PathComparison,
+    /// How the upstream compares `/a/` and `//a` with `/a`.
+    pub path_slash: PathComparison,
+    /// What becomes of a path with `%2F` or `%5C`.
+    pub path_encoded_slash: EncodedSlash,
+    /// Which headers are part of the fingerprint, besides those that always are.
     pub fingerprint_headers: Vec<HeaderName>,
     /// Which members of a JSON body are not.
     pub fingerprint_ignore: Vec<Pointer>,
@@ -68,7 +84,7 @@ pub struct RoutePolicy {
     pub mismatch_status: StatusCode,
     /// What a replay carries besides the stored headers.
     pub replay_headers: Vec<(HeaderName, HeaderValue)>,
-    /// Are `Set-Cookie` headers kept and replayed?
+    /// True if `Set-Cookie` headers are stored and replayed.
     pub replay_cookies: bool,
     /// Where the id of what was made is found in a reply.
     pub result_from: Option<PartSource>,
@@ -83,8 +99,8 @@ pub struct RoutePolicy {
     pub upstream_timeout: Duration,
 }
 
-/// What a route does with a request, by its method and the route's rule.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+/// What a route does with a request, by its method and the route's rule, from the least to the most.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) enum Need {
     /// It is passed on untouched.
     Pass,
@@ -117,28 +133,44 @@ impl RoutePolicy {
         }
     }
 
-    /// What a status says about the work.
-    pub(crate) fn says(&self, status: StatusCode) -> StatusSays {
+    /// What a status means for the outcome.
+    pub(crate) fn classify(&self, status: StatusCode) -> StatusMeaning {
         let best = |patterns: &[StatusPattern]| {
             let covering = patterns.iter().filter(|pattern| pattern.covers(status));
             covering.map(|pattern| pattern.precision()).max()
         };
         match (best(&self.release_statuses), best(&self.unknown_statuses)) {
-            (None, None) => StatusSays::Kept,
+            (None, None) => StatusMeaning::Kept,
             // Equal ones are refused by the builder. In a policy made by hand the safer side wins.
-            (released, unknown) if released > unknown => StatusSays::Released,
-            _ => StatusSays::Unknown,
+            (released, unknown) if released > unknown => StatusMeaning::Released,
+            _ => StatusMeaning::Unknown,
         }
     }
 
-    /// What a status says where nothing is unknown: work in a transaction that was not committed did
+    /// The same where no outcome is unknown: work in a transaction that was not committed did
     /// not take effect.
-    pub(crate) fn says_in_transaction(&self, status: StatusCode) -> StatusSays {
+    pub(crate) fn classify_in_transaction(&self, status: StatusCode) -> StatusMeaning {
         if self.release_statuses.iter().any(|pattern| pattern.covers(status)) {
-            StatusSays::Released
+            StatusMeaning::Released
         } else {
-            StatusSays::Kept
+            StatusMeaning::Kept
         }
+    }
+
+    /// True if requests that carry no credential share one scope, so that one of these clients can be
+    /// answered with what another one was.
+    pub fn may_be_anonymous(&self) -> bool {
+        let identifies_all =
+            |source: &ScopeSource| matches!(source, ScopeSource::ClientIp | ScopeSource::Global);
+        self.mode != Mode::Off
+            && self.on_missing_scope == OnMissingScope::Anonymous
+            && !self.scope.iter().any(identifies_all)
+    }
+
+    /// True if the scope has a claim of a token, which is read as it stands unless the layer verifies
+    /// tokens.
+    pub fn reads_tokens(&self) -> bool {
+        self.scope.iter().any(|source| matches!(source, ScopeSource::Jwt(_)))
     }
 
     /// True if a key is released when the outcome of its work is unknown, so that a retry may execute

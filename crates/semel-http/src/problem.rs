@@ -24,8 +24,10 @@ pub enum Code {
     OutcomeUnknown,
     /// The work was abandoned, and that was settled as a failure.
     ExecutionAbandoned,
-    /// The store cannot be asked.
+    /// The store is unavailable.
     StoreUnavailable,
+    /// The keys by which tokens are verified have not been read yet.
+    TokenKeysUnavailable,
     /// The body is over the limit of the route.
     RequestBodyTooLarge,
     /// The body ended before it was complete, or could not be read.
@@ -36,9 +38,11 @@ pub enum Code {
     UpstreamUnreachable,
     /// The upstream did not answer in time.
     UpstreamTimeout,
-    /// Too much is running.
+    /// The client has used up what it may take on the route.
+    TooManyKeys,
+    /// A limit of the process is reached.
     TooBusy,
-    /// The gateway is going down.
+    /// The gateway is shutting down.
     ShuttingDown,
     /// The task that executed was stopped.
     ExecutionInterrupted,
@@ -58,14 +62,14 @@ pub struct Problem {
     is_retry_safe: bool,
 }
 
-/// Where the pages of the codes are.
+/// The base URL of the pages of the codes.
 const PAGES: &str = "https://semel.dev/problems/";
 
 // === impl Code ===
 
 impl Code {
     /// All codes.
-    pub const ALL: [Self; 18] = [
+    pub const ALL: [Self; 20] = [
         Self::KeyMissing,
         Self::KeyInvalid,
         Self::ScopeMissing,
@@ -74,11 +78,13 @@ impl Code {
         Self::OutcomeUnknown,
         Self::ExecutionAbandoned,
         Self::StoreUnavailable,
+        Self::TokenKeysUnavailable,
         Self::RequestBodyTooLarge,
         Self::RequestBodyBroken,
         Self::RequestTimeout,
         Self::UpstreamUnreachable,
         Self::UpstreamTimeout,
+        Self::TooManyKeys,
         Self::TooBusy,
         Self::ShuttingDown,
         Self::ExecutionInterrupted,
@@ -101,7 +107,7 @@ impl Code {
         self.row().2
     }
 
-    /// May the client send the same request with the same key again?
+    /// True if the client may safely retry with the same key.
     pub const fn is_retry_safe(self) -> bool {
         self.row().3
     }
@@ -138,6 +144,12 @@ impl Code {
                 "Idempotency store unavailable",
                 true,
             ),
+            Self::TokenKeysUnavailable => (
+                "token_keys_unavailable",
+                S::SERVICE_UNAVAILABLE,
+                "Keys of tokens unavailable",
+                true,
+            ),
             Self::RequestBodyTooLarge => {
                 ("request_body_too_large", S::PAYLOAD_TOO_LARGE, "Request body too large", false)
             }
@@ -152,6 +164,9 @@ impl Code {
             }
             Self::UpstreamTimeout => {
                 ("upstream_timeout", S::GATEWAY_TIMEOUT, "Upstream took too long", true)
+            }
+            Self::TooManyKeys => {
+                ("too_many_keys", S::TOO_MANY_REQUESTS, "Too many keys of one client", true)
             }
             Self::TooBusy => ("too_busy", S::SERVICE_UNAVAILABLE, "Too much is running", true),
             Self::ShuttingDown => ("shutting_down", S::SERVICE_UNAVAILABLE, "Shutting down", true),
@@ -201,7 +216,7 @@ impl Problem {
         self
     }
 
-    /// The same, asking to come again after this many seconds.
+    /// The same with a `Retry-After` of this many seconds.
     #[must_use]
     pub const fn with_retry_after(mut self, seconds: u32) -> Self {
         self.retry_after_s = Some(seconds);

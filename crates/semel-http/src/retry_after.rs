@@ -1,20 +1,20 @@
-//! When a duplicate should come again while another attempt is in flight.
+//! `Retry-After` of a duplicate while another attempt is in flight.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
 use semel_core::Timestamp;
 
-/// How long executions of a route usually take: a mean in which the latest count most.
+/// The usual latency of a route's executions: an exponentially weighted mean.
 #[derive(Debug, Default)]
 pub(crate) struct Latency {
     /// Microseconds; 0 if nothing is known yet.
     mean: AtomicU64,
 }
 
-/// What is known of the attempt in flight.
+/// The lease of the attempt in flight.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Flight {
+pub(crate) struct InFlightLease {
     /// When its lease ends, on the store's clock, unless it is renewed.
     pub(crate) until: Timestamp,
     /// The store's clock, if it is known here.
@@ -23,17 +23,17 @@ pub(crate) struct Flight {
     pub(crate) lease: Duration,
     /// How long executions usually take.
     pub(crate) usual: Duration,
-    /// It is this process's own, and lives, whatever its lease says while the store is away.
+    /// It is executed by this process: it is running, even if the store is away and the lease has expired.
     pub(crate) is_own: bool,
 }
 
-/// What the time left of a lease says about its holder.
+/// The state of a lease's holder, by the time that is left of the lease.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Holder {
-    /// Nothing speaks against it.
-    Alive,
+    /// It renews its lease in time.
+    Renewing,
     /// It has missed a renewal: its process is dead, paused, or cut off from the store.
-    Silent,
+    Overdue,
 }
 
 /// One execution counts for an eighth of the mean.
@@ -59,23 +59,23 @@ impl Latency {
     }
 }
 
-// === impl Flight ===
+// === impl InFlightLease ===
 
-impl Flight {
-    /// Whether the holder is alive, and the seconds after which to come again: never 0, and never
-    /// much past the end of the lease.
+impl InFlightLease {
+    /// The state of the holder, and the seconds for `Retry-After`: never 0, and never much past the
+    /// end of the lease.
     pub(crate) fn retry_after(&self) -> (Holder, u32) {
         let Some(left) = self.left() else {
-            return (Holder::Alive, whole_seconds(self.usual).min(whole_seconds(self.lease)));
+            return (Holder::Renewing, whole_seconds(self.usual).min(whole_seconds(self.lease)));
         };
-        if left < self.shortest_of_the_living() && !self.is_own {
-            return (Holder::Silent, past(left));
+        if left < self.shortest_if_renewed() && !self.is_own {
+            return (Holder::Overdue, past(left));
         }
         // An execution that has taken longer than usual is expected to take as long again. So a client
-        // that obeys asks a few times only, also if the holder has just died.
+        // that honours the header retries a few times only, also if the holder has just died.
         let elapsed = self.lease.saturating_sub(left);
         let more = self.usual.checked_sub(elapsed).filter(|more| !more.is_zero());
-        (Holder::Alive, whole_seconds(more.unwrap_or(elapsed)).min(past(left)))
+        (Holder::Renewing, whole_seconds(more.unwrap_or(elapsed)).min(past(left)))
     }
 
     /// What is left of the lease. `None` if that is unknown, or if the lease seems to be over: an
@@ -87,13 +87,13 @@ impl Flight {
 
     /// A lease is renewed when a third of it is over, and a renewal may take a moment: two thirds, less a
     /// twelfth.
-    fn shortest_of_the_living(&self) -> Duration {
+    fn shortest_if_renewed(&self) -> Duration {
         self.lease / 12 * 7
     }
 }
 
 /// Seconds, rounded up, and at least one.
-fn whole_seconds(duration: Duration) -> u32 {
+pub(crate) fn whole_seconds(duration: Duration) -> u32 {
     let up = duration.as_secs() + u64::from(duration.subsec_nanos() > 0);
     u32::try_from(up.max(1)).unwrap_or(u32::MAX)
 }
@@ -111,72 +111,76 @@ mod tests {
     const NOW: u64 = 1_767_225_600_000;
 
     /// With so many milliseconds left.
-    fn flight(left_ms: i64, usual: Duration) -> Flight {
+    fn lease(left_ms: i64, usual: Duration) -> InFlightLease {
         let until = Timestamp::from_millis(NOW.saturating_add_signed(left_ms));
         let now = Some(Timestamp::from_millis(NOW));
-        Flight { until, now, lease: LEASE, usual, is_own: false }
+        InFlightLease { until, now, lease: LEASE, usual, is_own: false }
     }
 
     fn asked(left_ms: i64, usual_ms: u64) -> (Holder, u32) {
-        flight(left_ms, Duration::from_millis(usual_ms)).retry_after()
+        lease(left_ms, Duration::from_millis(usual_ms)).retry_after()
     }
 
     #[test]
-    fn a_holder_that_renews_is_given_the_usual_time() {
-        assert_eq!(asked(30_000, 0), (Holder::Alive, 1));
-        assert_eq!(asked(30_000, 40), (Holder::Alive, 1));
-        assert_eq!(asked(30_000, 4_200), (Holder::Alive, 5));
+    fn a_renewing_holder_gets_the_usual_latency() {
+        assert_eq!(asked(30_000, 0), (Holder::Renewing, 1));
+        assert_eq!(asked(30_000, 40), (Holder::Renewing, 1));
+        assert_eq!(asked(30_000, 4_200), (Holder::Renewing, 5));
         // Three of the usual five seconds are over.
-        assert_eq!(asked(27_000, 5_000), (Holder::Alive, 2));
+        assert_eq!(asked(27_000, 5_000), (Holder::Renewing, 2));
     }
 
     #[test]
-    fn work_that_takes_longer_than_usual_is_given_as_long_again() {
-        assert_eq!(asked(28_000, 100), (Holder::Alive, 2));
-        assert_eq!(asked(22_000, 100), (Holder::Alive, 8));
-        assert_eq!(asked(26_000, 4_000), (Holder::Alive, 4));
+    fn slow_work_gets_its_elapsed_time_again() {
+        assert_eq!(asked(28_000, 100), (Holder::Renewing, 2));
+        assert_eq!(asked(22_000, 100), (Holder::Renewing, 8));
+        assert_eq!(asked(26_000, 4_000), (Holder::Renewing, 4));
     }
 
     #[test]
-    fn a_holder_that_missed_its_renewal_is_waited_for_to_the_end_of_its_lease() {
-        assert_eq!(asked(17_500, 40), (Holder::Alive, 13));
-        assert_eq!(asked(17_499, 40), (Holder::Silent, 18));
-        assert_eq!(asked(17_000, 40), (Holder::Silent, 18));
-        assert_eq!(asked(3_001, 60_000), (Holder::Silent, 4));
-        assert_eq!(asked(1, 40), (Holder::Silent, 1));
+    fn an_overdue_holder_gets_the_end_of_its_lease() {
+        assert_eq!(asked(17_500, 40), (Holder::Renewing, 13));
+        assert_eq!(asked(17_499, 40), (Holder::Overdue, 18));
+        assert_eq!(asked(17_000, 40), (Holder::Overdue, 18));
+        assert_eq!(asked(3_001, 60_000), (Holder::Overdue, 4));
+        assert_eq!(asked(1, 40), (Holder::Overdue, 1));
     }
 
     #[test]
-    fn own_work_is_alive_however_little_is_left_of_its_lease() {
+    fn own_work_counts_as_renewing_at_any_remaining_lease() {
         let own = |left_ms, usual_ms| {
-            let flight = flight(left_ms, Duration::from_millis(usual_ms));
-            Flight { is_own: true, ..flight }.retry_after()
+            let lease = lease(left_ms, Duration::from_millis(usual_ms));
+            InFlightLease { is_own: true, ..lease }.retry_after()
         };
-        assert_eq!(own(3_000, 40), (Holder::Alive, 4), "the lease ends by then, or is renewed");
-        assert_eq!(own(17_000, 14_000), (Holder::Alive, 1));
+        assert_eq!(own(3_000, 40), (Holder::Renewing, 4), "the lease ends by then, or is renewed");
+        assert_eq!(own(17_000, 14_000), (Holder::Renewing, 1));
     }
 
     /// An execution of this process joins its own work while the store is away, and its lease may be
     /// over by then.
     #[test]
-    fn a_lease_that_seems_to_be_over_says_nothing() {
+    fn an_expired_lease_falls_back_to_the_usual_latency() {
         for left in [0, -1, -60_000] {
-            assert_eq!(asked(left, 0), (Holder::Alive, 1), "{left}");
-            assert_eq!(asked(left, 2_500), (Holder::Alive, 3), "{left}");
+            assert_eq!(asked(left, 0), (Holder::Renewing, 1), "{left}");
+            assert_eq!(asked(left, 2_500), (Holder::Renewing, 3), "{left}");
         }
     }
 
     #[test]
     fn without_the_clock_of_the_store_there_is_only_the_usual_time() {
-        let unclocked = |usual| Flight { now: None, ..flight(3_000, usual) }.retry_after();
-        assert_eq!(unclocked(Duration::ZERO), (Holder::Alive, 1));
-        assert_eq!(unclocked(Duration::from_millis(2_100)), (Holder::Alive, 3));
-        assert_eq!(unclocked(Duration::from_hours(1)), (Holder::Alive, 30), "bounded by the lease");
+        let unclocked = |usual| InFlightLease { now: None, ..lease(3_000, usual) }.retry_after();
+        assert_eq!(unclocked(Duration::ZERO), (Holder::Renewing, 1));
+        assert_eq!(unclocked(Duration::from_millis(2_100)), (Holder::Renewing, 3));
+        assert_eq!(
+            unclocked(Duration::from_hours(1)),
+            (Holder::Renewing, 30),
+            "bounded by the lease"
+        );
     }
 
-    /// Before a server was heard, its clock shows the end of time.
+    /// Before the first answer of its server, a clock shows the largest time.
     #[test]
-    fn extremes_are_no_trouble() {
+    fn extreme_times_do_not_overflow() {
         let ends = [0, 1, NOW, u64::MAX].map(Timestamp::from_millis);
         for until in ends {
             for now in ends {
@@ -184,16 +188,16 @@ mod tests {
                     [Duration::ZERO, Duration::from_millis(10), Duration::from_secs(u64::MAX / 4)]
                 {
                     let (now, is_own) = (Some(now), false);
-                    let flight = Flight { until, now, lease: time, usual: time, is_own };
-                    assert!(flight.retry_after().1 >= 1);
+                    let lease = InFlightLease { until, now, lease: time, usual: time, is_own };
+                    assert!(lease.retry_after().1 >= 1);
                 }
             }
         }
     }
 
-    /// A client that does as it is told, after a crash at the start of the work.
+    /// A client that honours `Retry-After`, after a crash at the start of the work.
     #[test]
-    fn a_client_that_obeys_asks_a_few_times_only() {
+    fn a_client_that_honours_retry_after_retries_a_few_times() {
         for (crash, usual) in [(0, 40), (0, 3_000), (9_000, 40)] {
             let (mut left, mut tries) = (30_000 - crash, 0);
             while left > 0 {
@@ -201,12 +205,12 @@ mod tests {
                 left -= i64::from(asked(left, usual).1) * 1_000;
             }
             assert!(tries <= 6, "{tries} tries");
-            assert!(left > -2_000, "told to come {left} ms too late");
+            assert!(left > -2_000, "Retry-After is {left} ms too late");
         }
     }
 
     #[test]
-    fn the_latest_executions_count_most() {
+    fn recent_executions_weigh_most() {
         let latency = Latency::default();
         assert_eq!(latency.usual(), Duration::ZERO);
         latency.note(Duration::from_secs(1));

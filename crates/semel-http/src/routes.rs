@@ -1,18 +1,35 @@
 //! Which policy a request comes under.
 
+mod ambiguity;
+mod case;
+mod octets;
 mod path;
+mod reading;
+mod readings;
+#[cfg(test)]
+mod servers;
+mod table;
+mod traversal;
+
+pub(crate) use ambiguity::Ambiguity;
+pub use traversal::{goes_up_after_empty_segment, leaves_root};
 
 use std::borrow::Cow;
-use std::collections::HashMap;
 use std::sync::Arc;
 
 use http::Method;
-use matchit::Router;
 
-use self::path::normalised;
-use crate::observe::RouteMetrics;
-use crate::policy::{Need, RoutePolicy};
+use self::ambiguity::is_suspicious;
+use self::case::{folded, folded_like, folded_pattern};
+use self::path::{merged, normalised};
+use self::readings::{Read, readings};
+use self::table::Table;
+use crate::observe::{RouteLines, RouteMetrics};
+use crate::policy::{EncodedSlash, Mode, Need, PathComparison, RoutePolicy};
 use crate::retry_after::Latency;
+
+/// How a table is asked for a route.
+type Find = for<'a> fn(&'a Table, &Method, &str) -> Option<&'a Arc<Route>>;
 
 /// The routes of an application, each with its policy, and the policy of everything else.
 ///
@@ -27,8 +44,11 @@ use crate::retry_after::Latency;
 /// ```
 #[derive(Clone, Debug)]
 pub struct Routes {
-    by_method: HashMap<Method, Router<Arc<Route>>>,
-    any_method: Router<Arc<Route>>,
+    exact: Table,
+    /// Those whose upstream takes capitals for small letters, by their patterns in lower case.
+    folded: Table,
+    /// True if there are any.
+    folds: bool,
     fallback: Arc<Route>,
     all: Vec<Arc<Route>>,
 }
@@ -39,7 +59,10 @@ pub struct Route {
     name: Box<str>,
     pattern: Option<Box<str>>,
     policy: RoutePolicy,
+    /// How specific it is: for one method or any, then segment by segment.
+    rank: (bool, Box<[u8]>),
     pub(crate) metrics: RouteMetrics,
+    pub(crate) lines: RouteLines,
     pub(crate) latency: Latency,
 }
 
@@ -79,7 +102,7 @@ impl Routes {
     pub fn new(fallback: RoutePolicy) -> Self {
         let fallback = Arc::new(Route::new("*", None, fallback));
         let all = vec![fallback.clone()];
-        Self { by_method: HashMap::new(), any_method: Router::new(), fallback, all }
+        Self { exact: Table::default(), folded: Table::default(), folds: false, fallback, all }
     }
 
     /// Adds a route: `METHOD PATH`, with `{name}` and `{*rest}` in the path and `*` for any method.
@@ -87,23 +110,29 @@ impl Routes {
         let malformed = || RouteError::Malformed(matches.to_owned());
         let (method, path) = matches.split_once(' ').ok_or_else(malformed)?;
         // As requests are matched, or it would match none.
-        let path = &*normalised(path.trim_start());
+        let path = path.trim_start();
         if !path.starts_with('/') || path.contains(char::is_whitespace) {
             return Err(malformed());
         }
-        let router = match method {
-            "*" => &mut self.any_method,
+        let path = &*merged(path);
+        let name = format!("{method} {path}");
+        let method = match method {
+            "*" => None,
             method if method.bytes().any(|byte| byte.is_ascii_lowercase()) => {
                 return Err(malformed());
             }
-            method => {
-                let method = Method::from_bytes(method.as_bytes()).map_err(|_| malformed())?;
-                self.by_method.entry(method).or_default()
-            }
+            method => Some(Method::from_bytes(method.as_bytes()).map_err(|_| malformed())?),
         };
-        let name = format!("{method} {path}");
+        let ignores_case = policy.path_case == PathComparison::Ignore;
         let route = Arc::new(Route::new(&name, Some(path), policy));
-        router.insert(path, route.clone()).map_err(|error| RouteError::of(name, path, error))?;
+        let refused = |error| RouteError::of(name.clone(), path, error);
+        if ignores_case {
+            let folded = &folded_pattern(path);
+            self.folded.insert(method.as_ref(), folded, route.clone()).map_err(refused)?;
+            self.folds = true;
+        } else {
+            self.exact.insert(method.as_ref(), path, route.clone()).map_err(refused)?;
+        }
         self.all.push(route);
         Ok(())
     }
@@ -112,15 +141,78 @@ impl Routes {
     /// repeated slashes, `.`, `..` and a slash at the end do not get around a route. One for its
     /// method comes before one for any method.
     pub fn find(&self, method: &Method, path: &str) -> &Arc<Route> {
-        let path = normalised(path);
-        self.at(method, &path)
-            .or_else(|| self.at(method, path.strip_suffix('/')?))
-            .unwrap_or(&self.fallback)
+        self.look_up(method, &merged(path))
     }
 
-    fn at(&self, method: &Method, path: &str) -> Option<&Arc<Route>> {
-        let by_method = self.by_method.get(method).and_then(|router| router.at(path).ok());
-        by_method.or_else(|| self.any_method.at(path).ok()).map(|found| found.value)
+    /// The route of a path without empty segments.
+    fn look_up(&self, method: &Method, path: &str) -> &Arc<Route> {
+        let folded = self.folds.then(|| folded(path));
+        let best = |find: Find| {
+            let exact = find(&self.exact, method, path);
+            let folded = folded.as_ref().and_then(|path| find(&self.folded, method, path));
+            match (exact, folded) {
+                (Some(exact), Some(folded)) if folded.rank > exact.rank => Some(folded),
+                (exact, folded) => exact.or(folded),
+            }
+        };
+        best(Table::find).or_else(|| best(Table::find_longer)).unwrap_or(&self.fallback)
+    }
+
+    /// What two servers may read differently in a path that is protected by one of the readings. Were
+    /// it passed on, it could come under one route here and be taken for another by the upstream, without
+    /// what that one asks for. The mode is that of the strictest such route.
+    pub(crate) fn ambiguity(&self, method: &Method, path: &str) -> Option<(Ambiguity, Mode)> {
+        if !is_suspicious(path) {
+            return None;
+        }
+        let (ambiguity, route) = match Ambiguity::of(path) {
+            slash @ (None | Some(Ambiguity::EncodedSlash)) => {
+                self.strictest_reading(method, path, slash)?
+            }
+            // What it leads to is known to the upstream alone.
+            Some(ambiguity) => (ambiguity, self.all.iter().max_by_key(|it| it.guard(method))?),
+        };
+        let mode = route.guard(method);
+        (mode != Mode::Off).then_some((ambiguity, mode))
+    }
+
+    /// How much is asked for a request with this method.
+    pub(crate) fn asked_for(&self, method: &Method, path: &str) -> (Mode, Need) {
+        let route = self.find(method, path);
+        let refused = self.ambiguity(method, path).map(|(_, mode)| (mode, Need::Required));
+        let asked = (route.guard(method), route.policy.need(method));
+        refused.map_or(asked, |refused| refused.max(asked))
+    }
+
+    /// Another route than the one that a path comes under here, if one of its readings leads there: the
+    /// strictest, if there are many. Or its own route, if the path has an escaped slash and the route
+    /// refuses such.
+    ///
+    /// Two routes that protect alike by their modes may ask for different things: a key, an identity, a
+    /// token that is verified. None of them is the stricter one, so it is not asked which.
+    fn strictest_reading(
+        &self,
+        method: &Method,
+        path: &str,
+        slash: Option<Ambiguity>,
+    ) -> Option<(Ambiguity, &Arc<Route>)> {
+        let refuses = |route: &Route| route.policy.path_encoded_slash == EncodedSlash::Refuse;
+        let own = self.find(method, path);
+        let with_slash = slash.filter(|_| refuses(own)).map(|slash| (slash, own));
+        let found = readings(path).into_iter().filter_map(|Read { path, ambiguity }| {
+            let route = self.look_up(method, &path);
+            // A route that knows it for a part of a name is not reached by taking it for a slash.
+            let is_read_so =
+                ambiguity != Ambiguity::EncodedSlash || (with_slash.is_some() && refuses(route));
+            let is_guarded = route.guard(method) != Mode::Off;
+            // A route that is only watched asks for nothing that a protected one would have to give.
+            let is_as_strict = route.guard(method) >= own.guard(method);
+            // Dots are spelling: where the same is asked for, a retry with them is to be a replay.
+            let is_same = Arc::ptr_eq(route, own)
+                || (ambiguity == Ambiguity::Dots && route.policy == own.policy);
+            (is_read_so && is_guarded && is_as_strict && !is_same).then_some((ambiguity, route))
+        });
+        with_slash.into_iter().chain(found).max_by_key(|(_, route)| route.guard(method))
     }
 
     /// What everything comes under that no pattern matches.
@@ -145,8 +237,10 @@ impl Default for Routes {
 impl Route {
     fn new(name: &str, pattern: Option<&str>, policy: RoutePolicy) -> Self {
         let metrics = RouteMetrics::new(name, policy.mode);
+        let lines = RouteLines::new(name, policy.mode);
+        let rank = (!name.starts_with('*'), pattern.map(rank).unwrap_or_default());
         let (pattern, latency) = (pattern.map(Into::into), Latency::default());
-        Self { name: name.into(), pattern, policy, metrics, latency }
+        Self { name: name.into(), pattern, policy, rank, metrics, lines, latency }
     }
 
     /// `METHOD PATTERN`, or `*` for the fallback: what logs and metrics call it.
@@ -159,29 +253,66 @@ impl Route {
         &self.policy
     }
 
-    /// Are requests of this method passed on, whatever they bring?
+    /// True if requests of this method are passed on, whatever they bring.
     pub fn passes(&self, method: &Method) -> bool {
         self.policy.need(method) == Need::Pass
     }
 
-    /// Did a pattern match, rather than none?
+    /// What is done for requests of this method: nothing if they pass.
+    fn guard(&self, method: &Method) -> Mode {
+        if self.passes(method) { Mode::Off } else { self.policy.mode }
+    }
+
+    /// True if a pattern matched, rather than none.
     pub(crate) const fn is_matched(&self) -> bool {
         self.pattern.is_some()
     }
 
     /// What a key is good for: the pattern, or the path itself if none matched.
     ///
-    /// That is the normalised path, while the fingerprint has the path as it was sent. So a key
-    /// that comes again with another spelling of the path finds its record, and is a mismatch
-    /// there. Were the scope by spelling too, a server that takes both for one path would execute
-    /// twice. Were the fingerprint normalised too, one that takes them for two paths would have an
-    /// operation answered with another's reply.
+    /// That is the path with empty segments and a slash at its end left out, and in small letters if
+    /// the upstream ignores capitals, while the fingerprint
+    /// has them, unless the upstream ignores them ([`compared`](Self::compared)). So a key that comes
+    /// again with another such path finds its record, and is a mismatch there. Were it another
+    /// scope, a server that takes both for one path would execute twice. Were it the same
+    /// fingerprint, one that takes them for two would have an operation answered with another's
+    /// reply.
     pub(crate) fn what<'a>(&'a self, path: &'a str) -> Cow<'a, str> {
         match &self.pattern {
             Some(pattern) => Cow::Borrowed(pattern),
-            None => without_final_slash(normalised(path)),
+            None => self.as_case_counts(without_final_slash(merged(path))),
         }
     }
+
+    /// The path as it must be when a key comes again: in its one spelling, and without what the
+    /// upstream ignores.
+    ///
+    /// Where no pattern matched, capitals count: any segment may be a parameter to the upstream, and
+    /// those keep theirs.
+    pub(crate) fn compared<'a>(&self, path: &'a str) -> Cow<'a, str> {
+        let path = match self.policy.path_slash {
+            PathComparison::Exact => normalised(path),
+            PathComparison::Ignore => without_final_slash(merged(path)),
+        };
+        if self.is_matched() { self.as_case_counts(path) } else { path }
+    }
+
+    fn as_case_counts<'a>(&self, path: Cow<'a, str>) -> Cow<'a, str> {
+        match self.policy.path_case {
+            PathComparison::Exact => path,
+            PathComparison::Ignore => folded_like(&path, self.pattern.as_deref()).into(),
+        }
+    }
+}
+
+/// How specific a pattern is, segment by segment: text before a parameter before a rest.
+fn rank(pattern: &str) -> Box<[u8]> {
+    let of = |segment: &str| match segment {
+        rest if rest.starts_with("{*") => 0,
+        parameter if parameter.contains('{') => 1,
+        _ => 2,
+    };
+    pattern.split('/').map(of).collect()
 }
 
 /// Many servers take `/charges/` for `/charges`.
@@ -209,111 +340,4 @@ impl RouteError {
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-
-    fn routes(patterns: &[&str]) -> Routes {
-        let mut routes = Routes::default();
-        for pattern in patterns {
-            routes.add(pattern, RoutePolicy::default()).unwrap();
-        }
-        routes
-    }
-
-    fn find<'a>(routes: &'a Routes, method: &str, path: &str) -> &'a str {
-        routes.find(&method.parse().unwrap(), path).name()
-    }
-
-    #[test]
-    fn requests_find_their_route() {
-        let routes =
-            routes(&["POST /v1/charges", "POST /v1/charges/{id}/refunds", "* /files/{*rest}"]);
-        assert_eq!(find(&routes, "POST", "/v1/charges"), "POST /v1/charges");
-        assert_eq!(find(&routes, "PUT", "/v1/charges"), "*");
-        assert_eq!(find(&routes, "POST", "/v1/charges/7/refunds"), "POST /v1/charges/{id}/refunds");
-        assert_eq!(find(&routes, "PUT", "/files/a/b"), "* /files/{*rest}");
-        assert_eq!(find(&routes, "POST", "/v1/charges/"), "POST /v1/charges");
-        assert_eq!(find(&routes, "POST", "/"), "*");
-    }
-
-    #[test]
-    fn the_method_of_a_request_comes_first() {
-        let routes = routes(&["* /a/{*rest}", "POST /a/{id}"]);
-        assert_eq!(find(&routes, "POST", "/a/1"), "POST /a/{id}");
-        assert_eq!(find(&routes, "PUT", "/a/1"), "* /a/{*rest}");
-    }
-
-    #[test]
-    fn a_slash_at_the_end_may_have_a_route_of_its_own() {
-        let routes = routes(&["POST /a", "POST /a/"]);
-        assert_eq!(find(&routes, "POST", "/a"), "POST /a");
-        assert_eq!(find(&routes, "POST", "/a/"), "POST /a/");
-        let fallback = routes.fallback();
-        assert_eq!(fallback.what("/b/"), fallback.what("/b"));
-        assert_eq!(fallback.what("/b//"), fallback.what("/%62"));
-    }
-
-    /// Many servers read all of these as one path: none gets around its route.
-    #[test]
-    fn no_spelling_gets_around_a_route() {
-        let routes = routes(&["POST /v1/charges", "POST /v1/charges/{id}", "* /files/{*rest}"]);
-        for path in [
-            "/v1/%63harge%73",
-            "/v1//charges",
-            "//v1/charges",
-            "/v1/./charges",
-            "/v1/x/../charges",
-            "/v1/x/%2e%2e/charges",
-            "/v1/%2e/x/.%2E//charges",
-        ] {
-            assert_eq!(find(&routes, "POST", path), "POST /v1/charges", "{path}");
-        }
-        assert_eq!(find(&routes, "POST", "/v1/charges//./7"), "POST /v1/charges/{id}");
-        assert_eq!(find(&routes, "PUT", "/x/..//files/a//b"), "* /files/{*rest}");
-        for path in
-            ["/v1/charges%2F", "/v1/charges%", "/v1%2Fcharges", "/v1/charges;a", "/V1/charges"]
-        {
-            assert_eq!(find(&routes, "POST", path), "*", "{path}");
-        }
-    }
-
-    #[test]
-    fn a_pattern_is_normalised_as_requests_are() {
-        let mut routes = routes(&["POST /v1//%63harges/./{id}"]);
-        let name = "POST /v1/charges/{id}";
-        for path in ["/v1/charges/1", "/v1//%63harges/./1"] {
-            assert_eq!(find(&routes, "POST", path), name);
-        }
-        let error = routes.add(name, RoutePolicy::default()).unwrap_err();
-        assert!(matches!(error, RouteError::Conflict { .. }), "{error}");
-    }
-
-    #[test]
-    fn an_unmatched_path_is_a_scope_of_its_own() {
-        let routes = routes(&["POST /a/{id}"]);
-        let what = |path| routes.find(&Method::POST, path).what(path);
-        assert_eq!(what("/a/1"), "/a/{id}");
-        assert_eq!(what("/b/1"), "/b/1");
-        assert_eq!(what("/b//%31"), "/b/1");
-    }
-
-    #[test]
-    fn bad_routes_are_refused_with_a_cure() {
-        let mut routes = Routes::default();
-        let mut add =
-            |text: &str| routes.add(text, RoutePolicy::default()).unwrap_err().to_string();
-        for text in ["", "/a", "POST", "POST a", "post /a", "PO(ST /a", "POST /a b"] {
-            assert!(add(text).contains("METHOD PATH"), "{text}");
-        }
-        assert!(add("POST /a/{*rest}/b").contains("{*rest}"));
-        assert!(add("POST /a/{").contains("{name}"));
-    }
-
-    #[test]
-    fn two_routes_for_the_same_requests_are_refused() {
-        let mut routes = routes(&["POST /a/{id}"]);
-        let error = routes.add("POST /a/{name}", RoutePolicy::default()).unwrap_err();
-        assert!(matches!(error, RouteError::Conflict { .. }), "{error}");
-        routes.add("PUT /a/{name}", RoutePolicy::default()).unwrap();
-    }
-}
+mod tests;

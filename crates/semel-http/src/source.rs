@@ -19,15 +19,24 @@ pub enum PartSource {
 /// Where (a part of) the client identity comes from.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum ScopeSource {
+    /// `auto`: the header `Authorization`. A request without it that carries another credential is
+    /// refused, unless another source covers that one.
+    Auto,
     /// `header:NAME`
     Header(HeaderName),
+    /// `cookie:NAME`
+    Cookie(CookieName),
     /// `jwt:CLAIM`, of the bearer token in `Authorization`.
     Jwt(JwtClaim),
     /// `client-ip`
     ClientIp,
-    /// `global`: everyone shares one scope.
+    /// `global`: all clients share one scope.
     Global,
 }
+
+/// The name of a cookie. Capitals count.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct CookieName(Box<str>);
 
 /// A claim of a token.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -74,10 +83,15 @@ impl FromStr for ScopeSource {
     fn from_str(text: &str) -> Result<Self, SourceError> {
         match text.split_once(':') {
             Some(("header", name)) => Ok(Self::Header(header(name)?)),
+            Some(("cookie", name)) => Ok(Self::Cookie(CookieName::new(name)?)),
             Some(("jwt", claim)) if !claim.is_empty() => Ok(Self::Jwt(JwtClaim::new(claim)?)),
+            None if text == "auto" => Ok(Self::Auto),
             None if text == "client-ip" => Ok(Self::ClientIp),
             None if text == "global" => Ok(Self::Global),
-            _ => Err(SourceError::unknown(text, "header:NAME, jwt:CLAIM, client-ip or global")),
+            _ => Err(SourceError::unknown(
+                text,
+                "auto, header:NAME, cookie:NAME, jwt:CLAIM, client-ip or global",
+            )),
         }
     }
 }
@@ -85,11 +99,30 @@ impl FromStr for ScopeSource {
 impl fmt::Display for ScopeSource {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
+            Self::Auto => f.write_str("auto"),
             Self::Header(name) => write!(f, "header:{name}"),
+            Self::Cookie(name) => write!(f, "cookie:{}", name.as_str()),
             Self::Jwt(claim) => write!(f, "jwt:{}", claim.name),
             Self::ClientIp => f.write_str("client-ip"),
             Self::Global => f.write_str("global"),
         }
+    }
+}
+
+// === impl CookieName ===
+
+impl CookieName {
+    fn new(name: &str) -> Result<Self, SourceError> {
+        // A token (RFC 6265, section 4.1.1), as the name of a header field is.
+        match HeaderName::from_bytes(name.as_bytes()) {
+            Ok(_) => Ok(Self(name.into())),
+            Err(_) => Err(SourceError { message: format!("`{name}` is not the name of a cookie") }),
+        }
+    }
+
+    /// The name.
+    pub fn as_str(&self) -> &str {
+        &self.0
     }
 }
 
@@ -143,8 +176,15 @@ mod tests {
         for text in ["header:idempotency-key", "json:/idempotency_key", "json:/a~1b/0"] {
             assert_eq!(round_trip::<PartSource>(text), text);
         }
-        for text in ["header:authorization", "jwt:sub", "jwt:https://a.b/~c", "client-ip", "global"]
-        {
+        for text in [
+            "auto",
+            "header:authorization",
+            "cookie:sessionId",
+            "jwt:sub",
+            "jwt:https://a.b/~c",
+            "client-ip",
+            "global",
+        ] {
             assert_eq!(round_trip::<ScopeSource>(text), text);
         }
         assert_eq!(
@@ -154,12 +194,14 @@ mod tests {
     }
 
     #[test]
-    fn what_is_wrong_is_told_with_a_cure() {
+    fn errors_are_reported_with_a_cure() {
         for text in ["", "idempotency-key", "cookie:a", "client-ip", "jwt:"] {
             let told = round_trip::<PartSource>(text);
             assert!(told.contains("header:NAME or json:/pointer"), "{told}");
         }
         assert!(round_trip::<ScopeSource>("jwt:").contains("jwt:CLAIM"));
+        assert!(round_trip::<ScopeSource>("cookie:").contains("name of a cookie"));
+        assert!(round_trip::<ScopeSource>("cookie:a b").contains("name of a cookie"));
         assert!(round_trip::<PartSource>("header:a b").contains("header field"));
         assert!(round_trip::<PartSource>("json:a").len() > 5);
     }

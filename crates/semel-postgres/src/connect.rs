@@ -1,4 +1,4 @@
-//! How connections to the servers are made.
+//! Connections to the servers.
 
 use std::io;
 use std::net::SocketAddr;
@@ -9,6 +9,7 @@ use std::time::Duration;
 use rand::seq::SliceRandom as _;
 use rustix::net::sockopt;
 use semel_socket::{Ending, Socket};
+use semel_store::is_exhausted;
 use tokio::net::{TcpStream, lookup_host};
 use tokio::time::timeout;
 use tokio_postgres::config::{Host, LoadBalanceHosts, TargetSessionAttrs};
@@ -17,12 +18,24 @@ use tokio_postgres::{Client, Config, Connection, SimpleQueryMessage};
 
 use crate::Options;
 use crate::error::OpenError;
-use crate::tls::Connector;
+use crate::tls::{self, Connector};
 
-/// What moves a connection's bytes; it must be polled for the client to work.
+/// Drives a connection; it must be polled for the client to work.
 pub(crate) type Driver = Pin<Box<dyn Future<Output = ()> + Send>>;
 
-/// Connects to the first server that will have us, beginning with the one that was right last.
+// === impl Options ===
+
+impl Options {
+    /// Opens a single connection with the settings of a store or pool, for queries of your own. It ends
+    /// when the client is dropped.
+    pub async fn connect(&self) -> Result<Client, OpenError> {
+        let (client, driver) = connect(self, &tls::connector(&self.tls)?).await?;
+        tokio::spawn(driver);
+        Ok(client)
+    }
+}
+
+/// Connects to the first server that accepts us, beginning with the latest one.
 pub(crate) async fn connect(
     options: &Options,
     connector: &Connector,
@@ -30,8 +43,8 @@ pub(crate) async fn connect(
     connect_first(options, connector, None).await
 }
 
-/// The same by a socket of our own, so that it ends as `ending` says. Its client cannot cancel what it
-/// asked: the driver would have to know the address.
+/// The same on a socket of our own, so that it ends as `ending` says. Its client cannot cancel queries:
+/// the driver would have to know the address.
 pub(crate) async fn connect_ending(
     options: &Options,
     connector: &Connector,
@@ -52,14 +65,14 @@ async fn connect_first(
                 options.server.store(number, Ordering::Relaxed);
                 return Ok(connected);
             }
-            Err(error) => failed = Some(tells_more(failed, error)),
+            Err(error) => failed = Some(more_specific(failed, error)),
         }
     }
     let what = "the address names no server".to_owned();
     Err(failed.unwrap_or(OpenError::Unreachable { server: options.to_string(), what }))
 }
 
-/// In which order the servers are tried.
+/// The order in which the servers are tried.
 fn order(options: &Options) -> Vec<usize> {
     let (first, count) = (options.server.load(Ordering::Relaxed), options.servers.len());
     let mut order: Vec<usize> = (first..first + count).map(|number| number % count).collect();
@@ -73,15 +86,18 @@ fn is_random(config: &Config) -> bool {
     config.get_load_balance_hosts() == LoadBalanceHosts::Random
 }
 
-/// Of two failures: a server that can be reached and refuses us says more than one that cannot.
-fn tells_more(before: Option<OpenError>, now: OpenError) -> OpenError {
+/// The more useful of two failures: a server that refuses us tells more than an unreachable one.
+/// Exhaustion of this process, which is no statement about any server, wins.
+fn more_specific(before: Option<OpenError>, now: OpenError) -> OpenError {
     match before {
+        Some(before) if matches!(before, OpenError::Exhausted { .. }) => before,
+        _ if matches!(now, OpenError::Exhausted { .. }) => now,
         Some(before) if !matches!(before, OpenError::Unreachable { .. }) => before,
         _ => now,
     }
 }
 
-/// Connects to the first of a server's addresses that will have us.
+/// Connects to the first address of a server that accepts us.
 async fn connect_to(
     server: &Config,
     options: &Options,
@@ -89,7 +105,7 @@ async fn connect_to(
     ending: Option<&Ending>,
 ) -> Result<(Client, Driver), OpenError> {
     let Some((host, port)) = name_and_port(server) else {
-        // On a local socket nothing is on its way. An address without a name has none for TLS.
+        // On a Unix socket nothing is in transit. An address without a name has none for TLS.
         return within_limit(server, options, by_drivers_socket(server, options, connector)).await;
     };
     let found = within_limit(server, options, async {
@@ -98,8 +114,9 @@ async fn connect_to(
     connect_to_any(server, &found.await?, options, connector, ending).await
 }
 
-/// A name may stand for several servers, or for one that lets us in at one of its addresses only. So all that belongs to
-/// connecting is tried at each: the login and the kind of the server, too. Each has the whole limit.
+/// A name may stand for several servers, or for one that accepts us at one of its addresses only. So all
+/// steps of connecting are tried at each address, including the login and the check of the session. Each
+/// address has the whole timeout.
 async fn connect_to_any(
     server: &Config,
     addresses: &[SocketAddr],
@@ -118,14 +135,15 @@ async fn connect_to_any(
         };
         match connected {
             Ok(connected) => return Ok(connected),
-            Err(error) => failed = Some(tells_more(failed, error)),
+            Err(error) => failed = Some(more_specific(failed, error)),
         }
     }
     let none = io::Error::other("its name has no address");
     Err(failed.unwrap_or_else(|| unreachable(options, &none)))
 }
 
-/// The driver's own limit is for the first bytes only; a server may also stop in mid-greeting.
+/// The driver's own timeout covers the first bytes only; a server may also stop in the middle of its
+/// greeting.
 async fn within_limit<T>(
     server: &Config,
     options: &Options,
@@ -133,10 +151,10 @@ async fn within_limit<T>(
 ) -> Result<T, OpenError> {
     let limit = server.get_connect_timeout().copied().unwrap_or(Duration::MAX);
     let connected = timeout(limit, connecting).await;
-    connected.unwrap_or_else(|_| Err(OpenError::silent(options, limit)))
+    connected.unwrap_or_else(|_| Err(OpenError::timed_out(options, limit)))
 }
 
-/// The server with one of its addresses, for the driver. Its port is named already.
+/// The server with one of its addresses, for the driver. It has its port already.
 fn at(server: &Config, address: &SocketAddr) -> Config {
     let mut one = server.clone();
     if one.get_hostaddrs().is_empty() {
@@ -209,7 +227,7 @@ async fn addresses(server: &Config, host: &str, port: u16) -> io::Result<Vec<Soc
     Ok(addresses)
 }
 
-/// As the driver prepares the sockets that it makes.
+/// Sets the options that the driver sets on its own sockets.
 fn prepare(server: &Config, stream: &TcpStream) -> io::Result<()> {
     stream.set_nodelay(true)?;
     if let Some(limit) = server.get_tcp_user_timeout() {
@@ -229,7 +247,7 @@ fn prepare(server: &Config, stream: &TcpStream) -> io::Result<()> {
     Ok(())
 }
 
-/// Is the server of the kind that the address asks for?
+/// Checks that the server is of the kind that the address demands (`target_session_attrs`).
 async fn check_session(
     server: &Config,
     options: &Options,
@@ -258,8 +276,11 @@ async fn check_session(
 }
 
 fn unreachable(options: &Options, error: &io::Error) -> OpenError {
-    let what = format!("error connecting to server: {error}");
-    OpenError::Unreachable { server: options.to_string(), what }
+    let (server, what) = (options.to_string(), format!("error connecting to server: {error}"));
+    if is_exhausted(error) {
+        return OpenError::Exhausted { server, what };
+    }
+    OpenError::Unreachable { server, what }
 }
 
 #[cfg(test)]
@@ -269,17 +290,16 @@ mod tests {
     use tokio::net::TcpListener;
 
     use super::*;
-    use crate::tls;
 
-    /// How a server fails that takes the connection.
+    /// The failure of a server after it accepts a connection.
     #[derive(Clone, Copy, Debug)]
     enum Failure {
-        /// It closes it.
+        /// It closes the connection.
         Closes,
         /// It is starting up.
         Starts,
-        /// It says nothing.
-        Silent,
+        /// It sends nothing.
+        Unresponsive,
     }
 
     /// A server at another address of this machine, at the same port.
@@ -297,14 +317,15 @@ mod tests {
                         let _ =
                             stream.write_all(b"E\0\0\0\x1eSFATAL\0C57P03\0Mstarts up\0\0").await;
                     }
-                    Failure::Silent => held.push(stream),
+                    Failure::Unresponsive => held.push(stream),
                 }
             }
         });
         address
     }
 
-    /// The story: a name whose first address took the connection, and then refused it, was tried no further.
+    /// Regression: a name whose first address accepted the connection and then refused it was tried no
+    /// further.
     #[tokio::test]
     async fn every_address_of_a_name_is_tried_to_the_end() {
         let server = Postgres::shared();
@@ -312,7 +333,7 @@ mod tests {
         let options = Options::from_url(&url).unwrap();
         let connector = tls::connector(&options.tls).unwrap();
         let right: SocketAddr = ([127, 0, 0, 1], server.port()).into();
-        for failure in [Failure::Closes, Failure::Starts, Failure::Silent] {
+        for failure in [Failure::Closes, Failure::Starts, Failure::Unresponsive] {
             let addresses = [other(server.port(), failure).await, right];
             for ending in [None, Some(&Ending::default())] {
                 let one = &options.servers[0];
@@ -324,9 +345,9 @@ mod tests {
         }
     }
 
-    /// What a failure says is kept, if another address cannot even be reached.
+    /// A specific failure is kept if another address cannot even be reached.
     #[tokio::test]
-    async fn the_failure_that_says_more_is_kept() {
+    async fn the_more_specific_failure_is_kept() {
         let server = Postgres::shared();
         let url = server.url().replace(server.password(), "hunter2");
         let options = Options::from_url(&url).unwrap();

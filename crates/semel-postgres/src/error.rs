@@ -1,32 +1,43 @@
-//! What can go wrong, and what it means to whoever asked.
+//! Failures, and their meaning for the caller.
 
 use std::error::Error as _;
 use std::time::Duration;
 
-use semel_store::StoreError;
+use semel_store::{StoreError, is_exhausted};
 use tokio_postgres::error::{DbError, Severity, SqlState};
 
 use crate::Options;
-use crate::schema::Schema;
+use crate::schema_name::SchemaName;
 
-/// Why a store could not be opened. Each says what to do; none shows a password.
+/// Why a store could not be opened. Each message has a cure; none shows a password.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum OpenError {
-    /// Nobody answers there.
+    /// The server cannot be reached.
     #[error("{server} cannot be reached: {what}; is the server up, and is the address right?")]
     Unreachable {
         /// The address, without secrets.
         server: String,
-        /// What the connection said.
+        /// The error of the connection.
         what: String,
     },
-    /// The server does not let us in.
+    /// This process has no file descriptor, memory or local port left. It is no statement about the server.
+    #[error(
+        "this process has no file descriptor, memory or local port left to reach {server}: {what}; let it have more \
+         (LimitNOFILE= of systemd, ulimit -n), or have fewer connections"
+    )]
+    Exhausted {
+        /// The address, without secrets.
+        server: String,
+        /// The error of the operating system.
+        what: String,
+    },
+    /// The server rejects the login.
     #[error("{server} refuses us: {what}; check user and password, or set PGPASSWORD")]
     Refused {
         /// The address, without secrets.
         server: String,
-        /// What the server said.
+        /// The server's error.
         what: String,
     },
     /// The server has no such database.
@@ -34,20 +45,20 @@ pub enum OpenError {
     DatabaseMissing {
         /// The address, without secrets.
         server: String,
-        /// What the server said.
+        /// The server's error.
         what: String,
     },
-    /// The server lets us in, but not near the tables.
+    /// The user lacks rights on the tables.
     #[error("{server}: {what}; {cure}")]
     Forbidden {
         /// The address, without secrets.
         server: String,
-        /// What the server said.
+        /// The server's error.
         what: String,
-        /// What to grant.
+        /// The missing grants.
         cure: String,
     },
-    /// Somebody else holds a lock that a migration needs.
+    /// Another session holds a lock that a migration needs.
     #[error(
         "{server}: {what}; another migration or a long transaction is under way, and nothing was \
          changed: try again"
@@ -55,15 +66,15 @@ pub enum OpenError {
     Locked {
         /// The address, without secrets.
         server: String,
-        /// What the server said.
+        /// The server's error.
         what: String,
     },
-    /// The server has no connection left for us.
+    /// The server's limit of connections is reached.
     #[error("{server} has no connection left: {what}; lower pool_max, or raise max_connections")]
     TooManyConnections {
         /// The address, without secrets.
         server: String,
-        /// What the server said.
+        /// The server's error.
         what: String,
     },
     /// `semel migrate` was never run.
@@ -87,7 +98,7 @@ pub enum OpenError {
         /// The version needed.
         needed: i32,
     },
-    /// `semel migrate` was run by a later version that has no use for this one.
+    /// `semel migrate` was run by a later version whose schema this version cannot use.
     #[error(
         "the schema {schema} has version {found}, and this version of Semel knows {known}; \
          update Semel"
@@ -100,7 +111,7 @@ pub enum OpenError {
         /// The newest version known here.
         known: i32,
     },
-    /// The server can be read only.
+    /// The server is read-only.
     #[error(
         "{server} is read-only, a standby perhaps; name the primary, or all servers \
          (postgres://USER@HOST1,HOST2/DATABASE)"
@@ -109,10 +120,10 @@ pub enum OpenError {
         /// The address, without secrets.
         server: String,
     },
-    /// The server would lose in a crash what it was given.
+    /// The server would lose acknowledged records in a crash.
     #[error("{what}")]
     NotDurable {
-        /// Which setting, and the cure.
+        /// The setting, and the cure.
         what: String,
     },
     /// TLS could not be set up.
@@ -121,12 +132,12 @@ pub enum OpenError {
         /// What is wrong.
         what: String,
     },
-    /// The server said something else.
+    /// The server returned another error.
     #[error("{server} answers: {what}")]
     Server {
         /// The address, without secrets.
         server: String,
-        /// What it said.
+        /// The server's error.
         what: String,
     },
 }
@@ -134,17 +145,20 @@ pub enum OpenError {
 // === impl OpenError ===
 
 impl OpenError {
-    /// The server says nothing.
-    pub(crate) fn silent(options: &Options, limit: Duration) -> Self {
+    /// The server does not respond.
+    pub(crate) fn timed_out(options: &Options, limit: Duration) -> Self {
         let what = format!("no answer within {limit:?}");
         Self::Unreachable { server: options.to_string(), what }
     }
 
-    /// Why no connection came about.
+    /// The error of a connection attempt.
     pub(crate) fn connection(options: &Options, error: &tokio_postgres::Error) -> Self {
-        let (server, what) = (options.to_string(), said(error));
+        let (server, what) = (options.to_string(), message(error));
         let Some(state) = error.code() else {
-            // The driver has no other words for these.
+            if is_exhausted(error) {
+                return Self::Exhausted { server, what };
+            }
+            // The driver has no error kinds for these.
             return if error.to_string().contains("TLS") {
                 Self::Tls { what: format!("{server}: {what}") }
             } else if what.contains("password missing") {
@@ -160,7 +174,7 @@ impl OpenError {
         }
     }
 
-    /// Why a question was not answered.
+    /// The error of a query while a connection or schema is prepared.
     #[expect(clippy::needless_pass_by_value, reason = "as map_err hands it over")]
     pub(crate) fn query(options: &Options, error: tokio_postgres::Error) -> Self {
         let server = options.to_string();
@@ -169,28 +183,28 @@ impl OpenError {
                 Self::SchemaMissing { server, schema: options.schema.to_string() }
             }
             Some(&SqlState::READ_ONLY_SQL_TRANSACTION) => Self::ReadOnly { server },
-            Some(&SqlState::LOCK_NOT_AVAILABLE) => Self::Locked { server, what: said(&error) },
+            Some(&SqlState::LOCK_NOT_AVAILABLE) => Self::Locked { server, what: message(&error) },
             Some(&SqlState::INSUFFICIENT_PRIVILEGE) => {
                 let user = options.config.get_user().unwrap_or_default();
                 let cure = grants(user, &options.schema);
-                Self::Forbidden { server, what: said(&error), cure }
+                Self::Forbidden { server, what: message(&error), cure }
             }
-            Some(state) => Self::answered(server, state, said(&error)),
-            None => Self::Unreachable { server, what: said(&error) },
+            Some(state) => Self::answered(server, state, message(&error)),
+            None => Self::Unreachable { server, what: message(&error) },
         }
     }
 
-    /// What is left, by the class of the server's word.
+    /// All other errors, by the class of the SQLSTATE.
     fn answered(server: String, state: &SqlState, what: String) -> Self {
         match state.code().get(..2) {
             Some("53") => Self::TooManyConnections { server, what },
-            // A connection that broke; a server that starts up, or shuts down.
+            // A connection that broke; a server that starts up or shuts down.
             Some("08" | "57") => Self::Unreachable { server, what },
             _ => Self::Server { server, what },
         }
     }
 
-    /// Why the schema could not be made or changed.
+    /// The error of a migration.
     pub(crate) fn migration(options: &Options, error: tokio_postgres::Error) -> Self {
         match Self::query(options, error) {
             Self::Forbidden { server, what, .. } => {
@@ -206,20 +220,20 @@ impl OpenError {
         }
     }
 
-    /// What it means to whoever uses the store while it runs: nothing was asked yet, so nothing took
-    /// effect.
+    /// The meaning for a caller of the running store: no query was sent yet, so nothing took effect.
     pub(crate) fn to_store_error(&self) -> StoreError {
         let what = self.to_string();
         match self {
-            // These do not pass by themselves.
+            // Permanent until an operator changes the configuration.
             Self::SchemaMissing { .. }
             | Self::SchemaOld { .. }
             | Self::SchemaNewer { .. }
             | Self::DatabaseMissing { .. }
             | Self::Forbidden { .. }
             | Self::NotDurable { .. } => StoreError::Misconfigured { what },
-            // A handshake that was broken off, or a service that checks passwords and is away, looks
-            // like a wrong setting.
+            Self::Exhausted { .. } => StoreError::not_asked(what),
+            // An interrupted handshake, or an unavailable authentication service, looks like a wrong
+            // setting.
             Self::Unreachable { .. }
             | Self::Refused { .. }
             | Self::TooManyConnections { .. }
@@ -237,13 +251,17 @@ impl From<OpenError> for StoreError {
     }
 }
 
-/// What a failed verb means.
+/// The meaning of a failed verb.
 ///
 /// A verb is one statement that commits by itself. An error that leaves the session alive has rolled
 /// it back. An error that ends the session, or a connection that breaks, may have come between the
 /// commit and its answer: the verb may have taken effect.
-pub(crate) fn verb_failed(verb: &str, schema: &Schema, error: tokio_postgres::Error) -> StoreError {
-    let what = format!("{verb}: {}", said(&error));
+pub(crate) fn verb_failed(
+    verb: &str,
+    schema: &SchemaName,
+    error: tokio_postgres::Error,
+) -> StoreError {
+    let what = format!("{verb}: {}", message(&error));
     let Some(server) = error.as_db_error() else {
         return StoreError::TimedOut { what, source: Some(Box::new(error)) };
     };
@@ -266,9 +284,9 @@ pub(crate) fn verb_failed(verb: &str, schema: &Schema, error: tokio_postgres::Er
     }
 }
 
-/// Is the connection of no further use, though the server still answers on it?
-pub(crate) fn spoils_lane(error: &tokio_postgres::Error) -> bool {
-    // A failover made a standby of it, or the schema it was prepared for has been replaced.
+/// Whether the connection should be replaced, though the server still responds on it.
+pub(crate) fn spoils_connection(error: &tokio_postgres::Error) -> bool {
+    // A failover made the server a standby, or the schema of the prepared statements was replaced.
     error.code().is_some_and(|state| {
         *state == SqlState::READ_ONLY_SQL_TRANSACTION
             || *state == SqlState::INVALID_SQL_STATEMENT_NAME
@@ -277,8 +295,8 @@ pub(crate) fn spoils_lane(error: &tokio_postgres::Error) -> bool {
     })
 }
 
-/// What lets a user work with a schema that another has made.
-fn grants(user: &str, schema: &Schema) -> String {
+/// The grants that let a user work with a schema of another owner.
+fn grants(user: &str, schema: &SchemaName) -> String {
     let user = quoted(user);
     format!(
         "let its owner run: GRANT USAGE ON SCHEMA {schema} TO {user}; GRANT SELECT, INSERT, UPDATE, \
@@ -287,7 +305,7 @@ fn grants(user: &str, schema: &Schema) -> String {
     )
 }
 
-/// A name as SQL has it, in quotes where it needs them.
+/// An SQL identifier, quoted where needed.
 fn quoted(name: &str) -> String {
     let plain = |c: u8| c.is_ascii_lowercase() || c.is_ascii_digit() || c == b'_';
     if name.bytes().all(plain) && !name.starts_with(|c: char| c.is_ascii_digit()) {
@@ -299,13 +317,14 @@ fn quoted(name: &str) -> String {
 fn ends_session(error: &DbError) -> bool {
     match error.parsed_severity() {
         Some(Severity::Error) => false,
-        // An older server gives the word in its own language only: take the worse.
+        // An older server sends the severity in its own language only: assume the worse.
         Some(_) | None => true,
     }
 }
 
-/// Was a lock waited for in vain that somebody has on one row? Then the others are served. A lock on the
-/// table is everybody's trouble. Servers that speak another language than English are taken to mean that.
+/// Whether a wait for the lock of a single row timed out. Then other records are not affected; a lock on
+/// the table affects all. With a server that reports in another language than English the table is
+/// assumed.
 fn is_about_one_row(error: &DbError) -> bool {
     error.where_().is_some_and(|place| place.contains(" tuple "))
 }
@@ -321,8 +340,8 @@ fn is_schema_missing(state: &SqlState) -> bool {
     .contains(&state)
 }
 
-/// What the server said in its own words, or else what the driver says.
-fn said(error: &tokio_postgres::Error) -> String {
+/// The server's message, or the driver's with its cause.
+fn message(error: &tokio_postgres::Error) -> String {
     match (error.as_db_error(), error.source()) {
         (Some(server), _) => format!("{} ({})", server.message(), server.code().code()),
         (None, Some(cause)) => format!("{error}: {cause}"),

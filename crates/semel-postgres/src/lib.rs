@@ -15,33 +15,32 @@
 //!
 //! # How it works
 //!
-//! Each verb is one call of a function in the database (`sql/`), so it is decided where the record
-//! is, under the row's lock, by the server's clock, in one round trip. Verbs share a few
-//! connections (`lanes`) and are sent one behind the other without waiting for each other's
-//! answers; the server makes the commits of several connections durable together.
+//! Each verb is one call of a function in the database (`sql/`), so it is decided where the record is,
+//! under the row's lock, by the server's clock, in one round trip. Verbs share a few pipelined
+//! connections (`pool`); the server makes the commits of several connections durable together.
 //!
 //! # What it promises
 //!
-//! What was acknowledged survives a crash of the server: `synchronous_commit` is raised to `on`
-//! where it is lower, and a server with `fsync = off` or an unlogged table is refused. What a
-//! failover to a replica keeps is up to the replication: only synchronous replication keeps all.
+//! An acknowledged write survives a crash of the server: `synchronous_commit` is raised to `on` where it
+//! is lower, and a server with `fsync = off` or an unlogged table is refused. What a failover to a
+//! replica keeps depends on the replication: only synchronous replication keeps everything.
 //!
-//! # The modules, in the order of a verb's way
+//! # The modules, in the order in which a verb passes them
 //!
-//! - `url`, `options`, `tls`: where the server is, and how it is spoken to
-//! - `schema`: the tables and functions, and their versions ([`migrate`])
-//! - `connect`, `lane`, `lanes`: connections, and which one a verb takes
-//! - `store`: the verbs; `row`: what comes back; `error`: what can go wrong, and what it means
+//! - `url`, `options`, `tls`: server addresses and connection settings
+//! - `schema`, `schema_name`: the tables and functions, and their versions ([`migrate`])
+//! - `connect`, `pool`: pipelined connections, and the choice of one for each verb
+//! - `store`: the verbs; `row`: parameters and rows; `error`: failures and their meaning for the caller
 //! - `sweeper`: deletes expired records, one node at a time
 //! - [`transaction`]: the same-transaction mode, which needs no store
 
 mod connect;
 mod error;
-mod lane;
-mod lanes;
 mod options;
+mod pool;
 mod row;
 mod schema;
+mod schema_name;
 mod store;
 mod sweeper;
 mod tls;

@@ -3,36 +3,35 @@ use std::sync::Arc;
 use std::sync::atomic::AtomicUsize;
 use std::time::Duration;
 
+use tokio_postgres::Config;
 use tokio_postgres::config::Host;
-use tokio_postgres::{Client, Config};
 
-use crate::schema::Schema;
+use crate::schema_name::SchemaName;
 use crate::url::{Address, TlsChoice, UrlError};
-use crate::{OpenError, PostgresStore, connect, tls};
 
-/// Where the server is, and how the store uses it.
+/// The servers' addresses and the settings of the store.
 #[derive(Clone)]
 pub struct Options {
-    /// All servers, as the address has them.
+    /// All servers of the address.
     pub(crate) config: Config,
     pub(crate) servers: Vec<Config>,
-    /// Which of them was the right one last.
+    /// The index of the server that was connected to last.
     pub(crate) server: Arc<AtomicUsize>,
     pub(crate) tls: TlsChoice,
-    pub(crate) schema: Schema,
-    pub(crate) lanes_max: usize,
+    pub(crate) schema: SchemaName,
+    pub(crate) pool_max: usize,
     pub(crate) verb_timeout: Duration,
     pub(crate) sweep_every: Option<Duration>,
 }
 
-/// A connection that takes longer is given up.
+/// The timeout of a connection attempt.
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(5);
-/// Unacknowledged data for longer than this ends a connection: the server's machine is gone.
+/// The maximum time for which sent data may stay unacknowledged: then the server's machine is gone.
 const TCP_TIMEOUT: Duration = Duration::from_secs(10);
-/// Longer than anybody waits.
+/// The longest timeout that can be set.
 const VERB_TIMEOUT_MAX: Duration = Duration::from_hours(24);
 /// Enough for the server to make several commits durable together, and few enough for a fleet.
-const LANES: usize = 16;
+const POOL_MAX: usize = 16;
 
 // === impl Options ===
 
@@ -42,9 +41,9 @@ impl Options {
     /// Besides libpq's usual parameters (`sslmode`, `sslrootcert`, `sslcert`, `sslkey`,
     /// `connect_timeout`, `application_name`, `target_session_attrs`, several hosts) it knows
     /// `schema` (default `semel`) and `pool_max` (default 16). Without a password the environment
-    /// variable `PGPASSWORD` is asked.
+    /// variable `PGPASSWORD` is read.
     pub fn from_url(url: &str) -> Result<Self, UrlError> {
-        let Address { mut config, mut servers, tls, schema, lanes_max } = Address::parse(url)?;
+        let Address { mut config, mut servers, tls, schema, pool_max } = Address::parse(url)?;
         for config in servers.iter_mut().chain([&mut config]) {
             complete(config);
         }
@@ -54,35 +53,35 @@ impl Options {
             server: Arc::default(),
             tls,
             schema,
-            lanes_max: lanes_max.unwrap_or(LANES),
+            pool_max: pool_max.unwrap_or(POOL_MAX),
             verb_timeout: Duration::from_secs(5),
             sweep_every: Some(Duration::from_secs(30)),
         })
     }
 
-    /// How many connections the store may open; verbs beyond that share them.
+    /// The maximum number of connections; further verbs share them.
     #[must_use]
     pub fn pool_max(mut self, connections: usize) -> Self {
-        self.lanes_max = connections.max(1);
+        self.pool_max = connections.max(1);
         self
     }
 
-    /// How long one verb may take. The server gives up a little earlier, so that it can say for
-    /// sure that nothing happened.
+    /// The timeout of a verb. The server's limit is a little shorter, so that it can report reliably that
+    /// nothing happened.
     #[must_use]
     pub fn verb_timeout(mut self, limit: Duration) -> Self {
         self.verb_timeout = limit.clamp(Duration::from_millis(10), VERB_TIMEOUT_MAX);
         self
     }
 
-    /// How long to rest between two sweeps in the background; `None` leaves sweeping to the caller.
+    /// The pause between two sweeps in the background; `None` leaves sweeping to the caller.
     #[must_use]
     pub fn sweep_every(mut self, rest: Option<Duration>) -> Self {
         self.sweep_every = rest;
         self
     }
 
-    /// Each server, as it is written in an address.
+    /// Each server, as written in an address.
     fn hosts(&self) -> Vec<String> {
         let (hosts, ports) = (self.config.get_hosts(), self.config.get_ports());
         let port = |number| ports.get(number).or(ports.first()).copied().unwrap_or(5432);
@@ -90,7 +89,7 @@ impl Options {
             Host::Tcp(name) => format!("{name}:{}", port(number)),
             Host::Unix(path) => path.display().to_string(),
         });
-        // Who has no name is known by its number.
+        // A server without a name is shown by its address.
         let numbers = self.config.get_hostaddrs().iter().enumerate().skip(hosts.len());
         named.chain(numbers.map(|(number, host)| format!("{host}:{}", port(number)))).collect()
     }
@@ -102,19 +101,6 @@ impl Options {
     /// The schema that the store lies in.
     pub fn schema(&self) -> &str {
         self.schema.as_str()
-    }
-
-    /// Connects once, as a store or pool would, for what needs no key: to read, or to make tables of
-    /// one's own. The connection ends when the client is dropped.
-    pub async fn connect(&self) -> Result<Client, OpenError> {
-        let (client, driver) = connect::connect(self, &tls::connector(&self.tls)?).await?;
-        tokio::spawn(driver);
-        Ok(client)
-    }
-
-    /// Connects, and checks that the server can keep what it is given.
-    pub async fn open(self) -> Result<PostgresStore, OpenError> {
-        PostgresStore::open(self).await
     }
 }
 
@@ -152,7 +138,7 @@ impl fmt::Debug for Options {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Options")
             .field("address", &self.to_string())
-            .field("lanes_max", &self.lanes_max)
+            .field("pool_max", &self.pool_max)
             .field("verb_timeout", &self.verb_timeout)
             .field("sweep_every", &self.sweep_every)
             .finish_non_exhaustive()

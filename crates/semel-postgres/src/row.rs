@@ -1,4 +1,4 @@
-//! What goes to the server, and what comes back.
+//! Parameters and rows.
 
 mod decided;
 
@@ -23,21 +23,21 @@ const COMPLETED: i16 = 3;
 const FAILED: i16 = 4;
 const ABANDONED: i16 = 5;
 
-/// The longest duration that is sent: far beyond any policy, and short enough to be added to now.
+/// The longest duration that is sent: far beyond any policy, and short enough to be added to the current
+/// time.
 const MILLIS_MAX: i64 = i64::MAX / 4;
 
-/// Bytes for the server. The driver can be made to log its parameters, and these are nobody's
-/// business (trap 24).
+/// A parameter whose bytes never appear in logs: the driver can be made to log its parameters (trap 24).
 pub(crate) struct Hidden<'a>(pub(crate) &'a [u8]);
 
-/// The same for bytes of one's own.
+/// The same for owned bytes.
 pub(crate) struct HiddenBytes(pub(crate) Bytes);
 
 /// An owner, as the server's 128-bit type.
 #[derive(Debug)]
 pub(crate) struct OwnerParam(pub(crate) Owner);
 
-/// A settlement, as three columns.
+/// A settlement in three columns.
 #[derive(Debug)]
 pub(crate) struct SettlementParams<'a> {
     pub(crate) state: i16,
@@ -45,13 +45,13 @@ pub(crate) struct SettlementParams<'a> {
     pub(crate) reply: Option<Hidden<'a>>,
 }
 
-/// A verdict of the functions in the database on a fenced write.
+/// The verdict of a fenced write.
 pub(crate) enum Fenced {
     Done,
     Refused(Refusal),
 }
 
-/// Why a row is not what it should be.
+/// Why a row is invalid.
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum Damage {
     #[error("{0}")]

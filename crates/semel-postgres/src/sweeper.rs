@@ -1,8 +1,8 @@
 //! Deletes expired records in the background.
 //!
-//! Every node tries; the database lets one work at a time. Expired records are invisible long
-//! before (`decide` says so), so a sweep only gives space back and can take its time: it goes in
-//! small steps and rests three times as long as each took.
+//! Every node tries; the database lets one work at a time. Expired records are invisible before they are
+//! deleted (`decide`), so a sweep only frees space and can take its time: it goes in small steps and
+//! pauses three times as long as each took.
 
 use std::sync::{Arc, Weak};
 use std::time::Duration;
@@ -11,9 +11,9 @@ use semel_store::StoreError;
 use tokio::task::AbortHandle;
 use tokio::time::{Instant, sleep};
 
-use crate::lanes::Lanes;
+use crate::pool::Pool;
 
-/// How many records one step deletes: some milliseconds' worth.
+/// The number of records of one step: some milliseconds' worth.
 const STEP: usize = 500;
 
 /// The task that sweeps; ends when dropped.
@@ -23,8 +23,8 @@ pub(crate) struct Sweeper(AbortHandle);
 // === impl Sweeper ===
 
 impl Sweeper {
-    pub(crate) fn start(lanes: &Arc<Lanes>, rest: Duration) -> Self {
-        Self(tokio::spawn(run(Arc::downgrade(lanes), rest)).abort_handle())
+    pub(crate) fn start(pool: &Arc<Pool>, rest: Duration) -> Self {
+        Self(tokio::spawn(run(Arc::downgrade(pool), rest)).abort_handle())
     }
 }
 
@@ -34,23 +34,23 @@ impl Drop for Sweeper {
     }
 }
 
-async fn run(lanes: Weak<Lanes>, rest: Duration) {
+async fn run(pool: Weak<Pool>, rest: Duration) {
     loop {
-        // Not all nodes at the same moment.
+        // Not all nodes at the same time.
         sleep(rest.mul_f64(rand::random_range(0.75..1.25))).await;
-        let Some(lanes) = lanes.upgrade() else {
+        let Some(pool) = pool.upgrade() else {
             return;
         };
-        if let Err(error) = sweep(&lanes).await {
+        if let Err(error) = sweep(&pool).await {
             tracing::warn!(%error, "expired records were not deleted; they will be later");
         }
     }
 }
 
-async fn sweep(lanes: &Lanes) -> Result<(), StoreError> {
+async fn sweep(pool: &Pool) -> Result<(), StoreError> {
     loop {
         let began = Instant::now();
-        if !lanes.sweep(STEP).await?.more {
+        if !pool.sweep(STEP).await?.more {
             return Ok(());
         }
         sleep(began.elapsed() * 3).await;

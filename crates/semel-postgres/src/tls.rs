@@ -8,11 +8,11 @@ pub(crate) type Connector = tokio_postgres_rustls::MakeRustlsConnect;
 #[cfg(not(feature = "tls"))]
 pub(crate) type Connector = tokio_postgres::NoTls;
 
-/// How to speak TLS, by what the address says.
+/// The TLS connector, as configured by the address.
 #[cfg(feature = "tls")]
 pub(crate) fn connector(choice: &TlsChoice) -> Result<Connector, OpenError> {
     let TlsChoice { verified, root, identity } = choice.clone();
-    let config = semel_tls::Trust { verified, root, identity }.client_config();
+    let config = semel_tls::TlsOptions { verified, root, identity }.client_config();
     let config = config.map_err(|error| OpenError::Tls { what: error.to_string() })?;
     Ok(Connector::new(config))
 }

@@ -1,15 +1,15 @@
 //! Same transaction: the claim, the rows of the work, its events and the settle commit together.
 //!
-//! In the same transaction, and there alone, Semel promises an **exactly-once effect**. It is for all
-//! that is in the same database: the record that says "done" and the rows that the work wrote are one
-//! commit. After a crash or a lost connection, at any moment, all of it is there or none. What the
-//! work does elsewhere (an e-mail, a call of another service) is outside the transaction, and of
-//! this promise: stage an [`Event`] for it instead.
+//! In the same transaction, and there alone, Semel promises an **exactly-once effect**. It covers
+//! everything in the same database: the record that marks it done and the rows that the work wrote are one
+//! commit. After a crash or a lost connection, at any time, either all of it is there or nothing. Effects
+//! elsewhere (an e-mail, a call of another service) are outside the transaction and outside this promise:
+//! stage an [`Event`] for them instead.
 //!
-//! No lease is needed. While the work runs, an advisory lock, which ends with the transaction, tells
-//! duplicates at once that they are in flight; or they wait for it, if the policy says so. The
-//! fingerprint of work in flight cannot be seen by others, so another request with the same key is
-//! in flight, too, until the first has committed; from then on it is a mismatch.
+//! No lease is needed. While the work runs, an advisory lock, which ends with the transaction, makes
+//! duplicates return "in flight" at once; or they wait for it, if the policy says so. The fingerprint of
+//! work in flight is not visible to others, so another request with the same key is in flight, too, until
+//! the first has committed; from then on it is a mismatch.
 //!
 //! # Three ways to use it
 //!
@@ -46,12 +46,12 @@
 
 mod connection;
 mod event;
+mod fast_path;
 mod once;
 mod permit;
 mod pool;
 mod retry;
 mod session;
-mod usual;
 #[cfg(feature = "sqlx")]
 mod with_sqlx;
 mod with_tokio_postgres;
@@ -62,7 +62,8 @@ use semel_core::{Attempt, InFlight, Policy, RecordId, Settlement, Timestamp};
 
 use crate::UrlError;
 use crate::row::{Damage, on_abandoned};
-use crate::schema::Schema;
+use crate::schema_name::SchemaName;
+use crate::url::schema_name;
 
 pub use connection::Tx;
 pub use event::Event;
@@ -70,7 +71,7 @@ pub use once::{BoxError, Database, OnceError, Work, WorkFuture};
 pub use permit::Permit;
 pub use pool::{Isolation, TransactionPool};
 pub use retry::Retry;
-pub use session::{Asked, Found, Session, Settling};
+pub use session::{ClaimReply, ClaimRequest, Session, SettleRequest};
 
 /// Claims and settles in the caller's transaction.
 #[derive(Clone, Debug)]
@@ -87,19 +88,19 @@ struct Shared {
     retry: Retry,
 }
 
-/// The answer to a claim in a transaction: exactly one of five.
+/// The answer to a claim in a transaction.
 #[derive(Debug)]
 pub enum TransactionClaim {
     /// Do the work in this transaction, settle the permit, and commit.
     Execute(Permit),
-    /// The outcome is known: give it again.
+    /// The outcome is recorded: replay it.
     Replay {
         /// The recorded outcome.
         settlement: Settlement,
         /// Until when it can be replayed.
         expires: Timestamp,
     },
-    /// Another transaction works on it.
+    /// Another transaction executes it.
     InFlight {
         /// The server's clock.
         now: Timestamp,
@@ -110,12 +111,12 @@ pub enum TransactionClaim {
     Unknown,
 }
 
-/// Why a claim or a settle failed. The transaction is of no further use: roll it back.
+/// Why a claim or a settle failed. The transaction must be rolled back.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum SessionError<E> {
     /// The driver or the server failed.
-    // Not transparent: that would hide it from whoever goes through the causes, as a retry does.
+    // Not transparent: that would hide it from code that walks the causes, as a retry does.
     #[error("{0}")]
     Driver(#[source] E),
     /// The record cannot be read.
@@ -123,7 +124,7 @@ pub enum SessionError<E> {
     Corrupt {
         /// The start of the record's id.
         record: String,
-        /// What is wrong with it.
+        /// What is wrong.
         what: String,
     },
 }
@@ -131,17 +132,17 @@ pub enum SessionError<E> {
 // === impl SameTransaction ===
 
 impl SameTransaction {
-    /// The mode in the usual schema, `semel`.
+    /// The mode in the default schema, `semel`.
     pub fn new() -> Self {
-        Self::with_schema(&Schema::default())
+        Self::with_schema(&SchemaName::default())
     }
 
     /// The same in a schema of another name.
     pub fn in_schema(name: &str) -> Result<Self, UrlError> {
-        Ok(Self::with_schema(&Schema::parse(name.to_owned())?))
+        Ok(Self::with_schema(&schema_name(name.to_owned())?))
     }
 
-    pub(crate) fn with_schema(schema: &Schema) -> Self {
+    pub(crate) fn with_schema(schema: &SchemaName) -> Self {
         let claim = format!(
             "SELECT verdict, fence, replaces, now_ms, expires, state, result, reply, began \
              FROM {schema}.claim_in_transaction($1, $2, $3, $4, $5)"
@@ -154,7 +155,7 @@ impl SameTransaction {
         Self { shared: Arc::new(Shared { claim, settle, salt, retry: Retry::default() }) }
     }
 
-    /// The same with another rule for failed transactions.
+    /// The same with another retry rule.
     #[must_use]
     pub fn retry(self, retry: Retry) -> Self {
         let Shared { claim, settle, salt, .. } = &*self.shared;
@@ -166,12 +167,12 @@ impl SameTransaction {
         self.shared.retry
     }
 
-    /// Asks for the right to work in this transaction.
+    /// Claims the right to work in this transaction.
     ///
-    /// Ask before anything else is done in it, and once per key. With
+    /// Claim before anything else is done in the transaction, and once per key. With
     /// [`Execute`](TransactionClaim::Execute) do the work, [settle](Permit::settle) and commit. With
     /// every other answer roll back, except that [`Replay`](TransactionClaim::Replay) may have to be
-    /// committed: where the policy is to fail what was abandoned, that is written now.
+    /// committed: where the policy is to fail abandoned work, that is written now.
     ///
     /// In REPEATABLE READ and SERIALIZABLE a transaction does not see what was committed after it
     /// began. If that is the outcome of this record, the claim is a serialization failure (SQLSTATE
@@ -182,9 +183,9 @@ impl SameTransaction {
         attempt: &Attempt,
         policy: &Policy,
     ) -> Result<TransactionClaim, SessionError<S::Error>> {
-        let asked = self.asked(attempt, policy);
+        let request = self.claim_request(attempt, policy);
         let found =
-            session.claim(&self.shared.claim, &asked).await.map_err(SessionError::Driver)?;
+            session.claim(&self.shared.claim, &request).await.map_err(SessionError::Driver)?;
         self.answer(found, attempt, policy).map_err(|damage| corrupt(attempt.id(), &damage))
     }
 
@@ -196,8 +197,8 @@ impl SameTransaction {
         &self.shared.settle
     }
 
-    /// What the server is asked.
-    pub(crate) fn asked(&self, attempt: &Attempt, policy: &Policy) -> Asked {
+    /// The parameters of a claim.
+    pub(crate) fn claim_request(&self, attempt: &Attempt, policy: &Policy) -> ClaimRequest {
         let id = attempt.id();
         let start = id.as_bytes().iter().take(8);
         let start = start.fold(0, |bits, byte| bits << 8 | i64::from(*byte));
@@ -205,7 +206,7 @@ impl SameTransaction {
             InFlight::Wait(limit) => crate::row::millis(limit).clamp(1, WAIT_MAX_MS),
             InFlight::Conflict | InFlight::Accepted => 0,
         };
-        Asked {
+        ClaimRequest {
             id,
             fingerprint: attempt.fingerprint(),
             lock: start ^ self.shared.salt,
@@ -214,10 +215,10 @@ impl SameTransaction {
         }
     }
 
-    /// What the server's answer means.
+    /// Interprets the server's reply.
     pub(crate) fn answer(
         &self,
-        found: Found,
+        found: ClaimReply,
         attempt: &Attempt,
         policy: &Policy,
     ) -> Result<TransactionClaim, Damage> {
@@ -235,7 +236,7 @@ impl SameTransaction {
     }
 }
 
-/// The longest wait that the server can be told, some 24 days.
+/// The longest wait that the server accepts, some 24 days.
 const WAIT_MAX_MS: i64 = i32::MAX as i64;
 
 pub(crate) fn corrupt<E>(id: RecordId, damage: &Damage) -> SessionError<E> {

@@ -1,4 +1,4 @@
-//! `postgres://` addresses: what libpq's have, and two settings of our own.
+//! `postgres://` addresses: libpq's parameters, and two of our own.
 
 use std::path::PathBuf;
 use std::str::FromStr as _;
@@ -7,27 +7,27 @@ use percent_encoding::percent_decode_str;
 use tokio_postgres::Config;
 use tokio_postgres::config::{Host, SslMode, TargetSessionAttrs};
 
-use crate::schema::Schema;
+use crate::schema_name::SchemaName;
 
-/// What an address says.
+/// A parsed address.
 pub(crate) struct Address {
     /// All servers.
     pub(crate) config: Config,
     /// Each server by itself, in the order of the address.
     pub(crate) servers: Vec<Config>,
     pub(crate) tls: TlsChoice,
-    pub(crate) schema: Schema,
-    pub(crate) lanes_max: Option<usize>,
+    pub(crate) schema: SchemaName,
+    pub(crate) pool_max: Option<usize>,
 }
 
-/// How far the server's certificate is trusted.
+/// The verification of the server's certificate.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct TlsChoice {
-    /// Is the server's certificate verified, with its name?
+    /// Whether the server's certificate and its name are verified.
     pub(crate) verified: bool,
-    /// Who may have signed it; the system's authorities if none is named.
+    /// The authority that must have signed it; the system's authorities if none is given.
     pub(crate) root: Option<PathBuf>,
-    /// Our own certificate and key, if the server asks for one.
+    /// Our own certificate and key, if the server requires one.
     pub(crate) identity: Option<(PathBuf, PathBuf)>,
 }
 
@@ -35,29 +35,29 @@ pub(crate) struct TlsChoice {
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum UrlError {
-    /// It is not an address of PostgreSQL.
+    /// The scheme is not one of PostgreSQL.
     #[error("the address must begin with postgres:// or postgresql://")]
     Scheme,
-    /// A parameter has a value that it cannot have.
+    /// A parameter has an invalid value.
     #[error("{name} = {value:?} is not possible; {cure}")]
     Parameter {
         /// The parameter.
         name: &'static str,
         /// Its value.
         value: String,
-        /// What is possible.
+        /// The valid values.
         cure: &'static str,
     },
-    /// Another part of it is wrong.
+    /// Another part of the address is wrong.
     #[error("{what}; an address looks like postgres://USER:PASSWORD@HOST:PORT/DATABASE")]
     Malformed {
-        /// Which part.
+        /// What is wrong.
         what: String,
     },
 }
 
 /// The highest number of connections that makes sense from one process.
-const LANES_MAX: usize = 1_000;
+const POOL_MAX: usize = 1_000;
 
 // === impl Address ===
 
@@ -83,7 +83,7 @@ impl Address {
         if config.get_hosts().is_empty() && config.get_hostaddrs().is_empty() {
             return Err(UrlError::Malformed { what: "it names no host".to_owned() });
         }
-        // What is after the first of two is taken for the host, and would be shown.
+        // The text after the first of two is taken for the host, and would be shown.
         let is_torn = |host: &Host| matches!(host, Host::Tcp(name) if name.contains('@'));
         if config.get_hosts().iter().any(is_torn) {
             let what = "it has two @; in a password write %40 for one".to_owned();
@@ -93,13 +93,13 @@ impl Address {
         for one in one_by_one(&base) {
             servers.push(Config::from_str(&one).map_err(|error| malformed(&error))?);
         }
-        // Of several servers the one that can be written to.
+        // Of several servers the writable one.
         let several = config.get_hosts().len().max(config.get_hostaddrs().len()) > 1;
         let wanted = several && !query.contains("target_session_attrs");
-        let Parameters { ssl_mode, root, certificate, key, schema, lanes_max } = parameters;
+        let Parameters { ssl_mode, root, certificate, key, schema, pool_max } = parameters;
         let verified = match ssl_mode {
             Some(SslChoice::Verified) => true,
-            // As libpq has it: who names an authority wants to be sure.
+            // As in libpq: a given authority implies verification.
             Some(SslChoice::Require) => root.is_some(),
             Some(SslChoice::Disable | SslChoice::Prefer) | None => false,
         };
@@ -123,12 +123,12 @@ impl Address {
             }
         };
         let tls = TlsChoice { verified, root, identity };
-        Ok(Self { config, servers, tls, schema: schema.unwrap_or_default(), lanes_max })
+        Ok(Self { config, servers, tls, schema: schema.unwrap_or_default(), pool_max })
     }
 }
 
-/// The same address with each of its hosts alone. The driver tries one after the other, but has one limit
-/// for them all; so would a first that accepts connections and is silent keep us from the second.
+/// The address once for each of its hosts. The driver tries one host after the other but has one timeout
+/// for all, so an unresponsive first host would keep it from the second.
 fn one_by_one(url: &str) -> Vec<String> {
     let (scheme, rest) = url.split_once("://").unwrap_or(("", url));
     let (user, rest) = rest.rsplit_once('@').map_or(("", rest), |(user, rest)| (user, rest));
@@ -137,15 +137,15 @@ fn one_by_one(url: &str) -> Vec<String> {
     hosts.split(',').map(|host| format!("{scheme}://{user}@{host}{rest}")).collect()
 }
 
-/// The parameters that the driver does not know, or knows less of.
+/// The parameters that the driver does not know, or not fully.
 #[derive(Default)]
 struct Parameters {
     ssl_mode: Option<SslChoice>,
     root: Option<PathBuf>,
     certificate: Option<PathBuf>,
     key: Option<PathBuf>,
-    schema: Option<Schema>,
-    lanes_max: Option<usize>,
+    schema: Option<SchemaName>,
+    pool_max: Option<usize>,
 }
 
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -159,7 +159,7 @@ enum SslChoice {
 // === impl Parameters ===
 
 impl Parameters {
-    /// Takes a `name=value` that is meant for us; `false` leaves it to the driver.
+    /// Takes a `name=value` that is one of ours; `false` leaves it to the driver.
     fn take(&mut self, pair: &str) -> Result<bool, UrlError> {
         let (name, value) = pair.split_once('=').unwrap_or((pair, ""));
         let [name, value] =
@@ -169,8 +169,8 @@ impl Parameters {
             "sslrootcert" => self.root = Some(value.into()),
             "sslcert" => self.certificate = Some(value.into()),
             "sslkey" => self.key = Some(value.into()),
-            "schema" => self.schema = Some(Schema::parse(value)?),
-            "pool_max" => self.lanes_max = Some(lanes_max(value)?),
+            "schema" => self.schema = Some(schema_name(value)?),
+            "pool_max" => self.pool_max = Some(pool_max(value)?),
             _ => return Ok(false),
         }
         Ok(true)
@@ -195,9 +195,17 @@ impl SslChoice {
     }
 }
 
-fn lanes_max(value: String) -> Result<usize, UrlError> {
+pub(crate) fn schema_name(value: String) -> Result<SchemaName, UrlError> {
+    SchemaName::parse(value).map_err(|value| UrlError::Parameter {
+        name: "schema",
+        value,
+        cure: "a schema is named by lower-case letters, digits and underscores",
+    })
+}
+
+fn pool_max(value: String) -> Result<usize, UrlError> {
     match value.parse() {
-        Ok(number @ 1..=LANES_MAX) => Ok(number),
+        Ok(number @ 1..=POOL_MAX) => Ok(number),
         _ => Err(UrlError::Parameter { name: "pool_max", value, cure: "a number from 1 to 1000" }),
     }
 }
@@ -232,7 +240,7 @@ mod tests {
         assert_eq!(address.config.get_hosts(), [Host::Tcp("db.internal".to_owned())]);
         assert_eq!(address.config.get_ports(), [6432]);
         assert_eq!(address.config.get_dbname(), Some("orders"));
-        assert_eq!(address.schema, Schema::default());
+        assert_eq!(address.schema, SchemaName::default());
         assert_eq!(address.config.get_ssl_mode(), SslMode::Prefer);
         assert!(!address.tls.verified);
     }
@@ -240,8 +248,8 @@ mod tests {
     #[test]
     fn settings_of_our_own_are_not_shown_to_the_driver() {
         let address = parse("postgresql://u@h/d?schema=idem&pool_max=4&application_name=x");
-        assert_eq!(address.schema, Schema::parse("idem".to_owned()).unwrap());
-        assert_eq!(address.lanes_max, Some(4));
+        assert_eq!(address.schema, SchemaName::parse("idem".to_owned()).unwrap());
+        assert_eq!(address.pool_max, Some(4));
         assert_eq!(address.config.get_application_name(), Some("x"));
     }
 
@@ -290,7 +298,7 @@ mod tests {
 
     #[test]
     fn faults_are_named_and_the_password_is_not() {
-        for (url, said) in [
+        for (url, message) in [
             ("mysql://u@h/d", "must begin with postgres://"),
             ("postgres://h/d", "names no user"),
             ("postgres:///d?user=u", "names no host"),
@@ -304,7 +312,7 @@ mod tests {
             ("postgres://u:hunter2@h/d?colour=red", "colour"),
         ] {
             let text = fault(url);
-            assert!(text.contains(said) && !text.contains("hunter2"), "{url}: {text}");
+            assert!(text.contains(message) && !text.contains("hunter2"), "{url}: {text}");
         }
     }
 }

@@ -1,4 +1,4 @@
-//! Verbs that come too late, and those that wait for a lock in vain.
+//! Verbs that come too late, and verbs whose wait for a lock times out.
 
 mod support;
 
@@ -36,10 +36,10 @@ async fn claim(store: &PostgresStore, number: u8, owner: u128) -> Result<Claim, 
     store.claim(&attempt, &Policy::default()).await
 }
 
-/// How those who spoke at a port have ended: in good order (`None`), or by an error.
+/// How connections have ended: in good order (`None`), or by an error.
 type Ends = Arc<Mutex<Vec<Option<ErrorKind>>>>;
 
-/// Something between us and the server that can be told to hold answers back.
+/// A relay in front of the server that can hold back answers.
 struct Relay {
     port: u16,
     answers: watch::Sender<bool>,
@@ -60,7 +60,7 @@ impl Relay {
                 let (noted, open) = (noted.clone(), open.clone());
                 tokio::spawn(async move {
                     let end = pass(from_client, to_server, None).await;
-                    noted.lock().expect("nobody panics with it").push(end);
+                    noted.lock().expect("no panic").push(end);
                 });
                 tokio::spawn(pass(from_server, to_client, Some(open)));
             }
@@ -69,7 +69,7 @@ impl Relay {
     }
 
     fn ends(&self) -> Vec<Option<ErrorKind>> {
-        self.ends.lock().expect("nobody panics with it").clone()
+        self.ends.lock().expect("no panic").clone()
     }
 }
 
@@ -132,8 +132,8 @@ async fn a_connection_without_debts_is_closed_in_good_order() {
     assert!(relay.ends().iter().all(Option::is_none), "{:?}", relay.ends());
 }
 
-/// A record that another program has locked is that record's trouble: a breaker must not count it. A
-/// table that is locked is everybody's.
+/// A record that another program has locked affects that record only: a breaker must not count it. A
+/// locked table affects all records.
 #[tokio::test]
 async fn a_locked_record_is_no_outage() {
     let url = fresh_url();

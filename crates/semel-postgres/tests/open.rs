@@ -1,4 +1,4 @@
-//! What keeps a store from being opened, and how the schema comes about.
+//! Errors of opening a store, and migrations.
 
 mod support;
 
@@ -12,7 +12,7 @@ use semel_testserver::Postgres;
 
 use support::{connect, fresh_url, options, schema_of};
 
-/// Why a store at this address does not open.
+/// The error of opening a store at this address.
 async fn refusal(options: Options) -> OpenError {
     options.open().await.map(drop).expect_err("it opened")
 }
@@ -132,11 +132,11 @@ async fn a_server_without_fsync_is_refused() {
 }
 
 #[tokio::test]
-async fn who_is_not_let_in_is_told_why() {
+async fn a_rejected_login_names_the_reason() {
     let server = Postgres::shared();
     let secret = server.password();
     let base = server.url();
-    for (url, said) in [
+    for (url, message) in [
         (base.replace(secret, "hunter2"), "password authentication failed"),
         (base.replace("semel:", "nobody:"), "password authentication failed"),
         (base.replace(&format!(":{secret}"), ""), "asks for a password"),
@@ -144,7 +144,7 @@ async fn who_is_not_let_in_is_told_why() {
         let error = refusal(Options::from_url(&url).expect("an address")).await;
         let text = error.to_string();
         assert!(matches!(error, OpenError::Refused { .. }), "{error:?}");
-        assert!(text.contains(said) && text.contains("PGPASSWORD"), "{text}");
+        assert!(text.contains(message) && text.contains("PGPASSWORD"), "{text}");
         assert!(!text.contains(secret) && !text.contains("hunter2"), "{text}");
     }
 }
@@ -157,9 +157,9 @@ async fn a_database_that_does_not_exist() {
     assert!(error.to_string().contains("name of the database"), "{error}");
 }
 
-/// A role that may do nothing runs what it is told to have run, and then may do all that a store does.
+/// A role without rights runs the grants of the error, and then may do everything that a store does.
 #[tokio::test]
-async fn who_lacks_rights_is_told_what_to_grant() {
+async fn the_error_for_missing_rights_lists_the_grants() {
     let url = fresh_url();
     migrate(&options(&url)).await.expect("a schema");
     // A name that SQL takes in quotes only.
@@ -183,7 +183,7 @@ async fn who_lacks_rights_is_told_what_to_grant() {
     migrate(&options(&elsewhere)).await.expect("a schema");
 }
 
-/// A migration does not wait for ever, and those who come after it do not wait with it.
+/// A migration does not wait for ever, and does not hold up others for ever.
 #[tokio::test]
 async fn a_migration_that_cannot_have_its_lock_gives_up() {
     let url = fresh_url();
@@ -198,7 +198,7 @@ async fn a_migration_that_cannot_have_its_lock_gives_up() {
     migrate(&options(&url)).await.expect("no change");
 }
 
-/// It lets us in, and then stands still.
+/// It accepts us, and then stops.
 #[tokio::test]
 async fn a_server_that_falls_silent() {
     let url = fresh_url();
@@ -212,14 +212,14 @@ async fn a_server_that_falls_silent() {
 }
 
 #[tokio::test]
-async fn an_address_where_nobody_listens() {
+async fn an_address_without_a_server() {
     let port = std::net::TcpListener::bind("127.0.0.1:0").expect("a port").local_addr().unwrap();
     let url = format!("postgres://u@{port}/d");
     let error = refusal(Options::from_url(&url).expect("an address")).await;
     assert!(matches!(error, OpenError::Unreachable { .. }), "{error:?}");
 }
 
-/// Somebody accepts the connection and says nothing.
+/// A server accepts the connection and sends nothing.
 #[tokio::test]
 async fn a_server_that_does_not_speak() {
     let listener = std::net::TcpListener::bind("127.0.0.1:0").expect("a port");
@@ -233,12 +233,13 @@ async fn a_server_that_does_not_speak() {
 /// Nor does one that can only be read.
 #[tokio::test]
 async fn of_several_servers_the_right_one_is_found() {
-    let silent = std::net::TcpListener::bind("127.0.0.1:0").expect("a port");
-    let silent = silent.local_addr().expect("an address");
+    let unresponsive = std::net::TcpListener::bind("127.0.0.1:0").expect("a port");
+    let unresponsive = unresponsive.local_addr().expect("an address");
     let server = Postgres::start().expect("a server");
     migrate(&options(&server.url())).await.expect("a schema");
     let here = format!("127.0.0.1:{}", server.port());
-    let both = server.url().replace(&here, &format!("{silent},{here}")) + "?connect_timeout=1";
+    let both =
+        server.url().replace(&here, &format!("{unresponsive},{here}")) + "?connect_timeout=1";
     record_one(&options(&both).open().await.expect("a store"), 1).await;
 
     let standby = Postgres::start().expect("a server");
@@ -267,13 +268,13 @@ async fn durability_is_not_lost_by_a_reload() {
     let store = options(&server.url()).pool_max(1).open().await.expect("a store");
     for sql in [
         "ALTER SYSTEM SET synchronous_commit = off",
-        // Nobody else writes the log for it.
+        // No other process writes the log for it.
         "ALTER SYSTEM SET wal_writer_delay = '10s'",
         "SELECT pg_reload_conf()",
     ] {
         server.psql(sql).expect("a reload");
     }
-    // When a session of the test's own has heard of it, that of the store has, too.
+    // When the test's own session has the new setting, that of the store has been notified, too.
     while server.psql("SHOW synchronous_commit").expect("a setting").trim() != "off" {
         tokio::time::sleep(Duration::from_millis(5)).await;
     }
@@ -286,7 +287,8 @@ async fn durability_is_not_lost_by_a_reload() {
     assert_eq!(kept.trim(), "20", "acknowledged, and lost in a crash");
 }
 
-/// Who waited for the lock of another migration sees what that one did, whatever the default is.
+/// A migration that waited for the lock of another sees the other's work, whatever the default isolation
+/// is.
 #[tokio::test(flavor = "multi_thread")]
 async fn many_nodes_may_migrate_at_once_under_any_isolation() {
     let server = Postgres::options()
@@ -368,7 +370,7 @@ async fn tls_is_verified_when_asked_for() {
     // The system's authorities have not signed it.
     let error = refusal(with("sslmode=verify-full")).await;
     assert!(matches!(error, OpenError::Tls { .. }), "{error:?}");
-    // A server without TLS is not spoken to in the clear by who wants TLS.
+    // With TLS required, a server without TLS is never used in plain text.
     let plain = format!("{}?sslmode=require", Postgres::shared().url());
     let error = refusal(Options::from_url(&plain).expect("an address")).await;
     assert!(matches!(error, OpenError::Tls { .. }), "{error:?}");
@@ -408,7 +410,7 @@ async fn a_read_only_server_is_refused_and_noticed_later() {
 }
 
 #[tokio::test]
-async fn what_is_slow_is_given_up() {
+async fn a_slow_verb_times_out() {
     let url = fresh_url();
     migrate(&options(&url)).await.expect("a schema");
     let store =
@@ -417,7 +419,7 @@ async fn what_is_slow_is_given_up() {
     let session = connect(&url).await;
     let schema = schema_of(&url);
     session.batch_execute(&format!("BEGIN; LOCK TABLE {schema}.record")).await.expect("a lock");
-    // The server says itself that it gave up: nothing happened.
+    // The server reports that it gave up: nothing happened.
     let error = store.claim(&attempt(2), &Policy::default()).await.expect_err("locked");
     assert!(matches!(error, StoreError::Unavailable { .. }), "{error:?}");
     session.batch_execute("ROLLBACK").await.expect("no lock");

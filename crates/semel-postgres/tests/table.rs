@@ -1,4 +1,4 @@
-//! What happens to the table: settles stay in their page, and sweeps keep out of everyone's way.
+//! The table over time: settles stay in their page, and sweeps do not block other work.
 
 mod support;
 
@@ -78,7 +78,7 @@ async fn a_settle_stays_in_its_page() {
     assert!(in_page * 100 >= updates * 90, "{in_page} of {updates}");
 }
 
-/// One node sweeps at a time, whatever the others do.
+/// One node sweeps at a time; the others skip.
 #[tokio::test]
 async fn two_nodes_do_not_sweep_at_once() {
     let url = fresh_url();
@@ -92,9 +92,9 @@ async fn two_nodes_do_not_sweep_at_once() {
     assert_eq!(store.sweep(100).await.unwrap(), Swept { deleted: 5, more: false });
 }
 
-/// A record that somebody works on is left for the next sweep, and claims go on during one.
+/// A locked record is left for the next sweep, and claims go on during one.
 #[tokio::test]
-async fn a_sweep_waits_for_nobody_and_holds_nobody_up() {
+async fn a_sweep_neither_waits_nor_blocks() {
     let url = fresh_url();
     let store = store_at(&url).await;
     expired(&store, 0..10).await;

@@ -1,4 +1,4 @@
--- There is a record: by its state the claim is decided. ARGV and answers: see the usual case.
+-- There is a record: its state decides the claim. ARGV and answers: see the fast path.
 
 local fingerprint, owner, on_abandoned = ARGV[2], ARGV[3], ARGV[6]
 local seen = look()
@@ -13,7 +13,7 @@ local function grant(record)
   return write(record)
 end
 
--- A new execution leads to an outcome, which takes room. What was admitted before goes on.
+-- A new execution leads to an outcome, which takes memory. Work that was admitted before goes on.
 local function begin(record)
   if is_full then
     return { 5 }
@@ -25,7 +25,7 @@ if not seen then
   return begin({ fingerprint = fingerprint, fence = 1, created = now, expires = now })
 end
 
--- Before anything else, in every state: another request must never learn of this one (I8).
+-- First, in every state: another request must never learn of this one (I8).
 if seen.fingerprint ~= fingerprint then
   return { 3 }
 end
@@ -35,10 +35,10 @@ if seen.state >= COMPLETED then
 elseif seen.state == HELD then
   return { 4 }
 elseif seen.state == RELEASED and seen.owner == owner then
-  -- A copy of the claim that the network delayed: its owner has released, and its attempt is over.
+  -- A delayed copy of the claim: its owner has released, and its attempt is over.
   return { 2, now }
 elseif seen.state == LEASED and seen.owner == owner then
-  -- The same claim, repeated after a time-out: its lease never gets shorter.
+  -- The same claim, repeated after a timeout: its lease never gets shorter.
   return grant(seen)
 elseif seen.state == LEASED and now < seen.until_ then
   return { 2, seen.until_ }
@@ -47,7 +47,7 @@ elseif seen.state == LEASED and on_abandoned == '2' then
 elseif seen.state == LEASED and on_abandoned == '1' then
   seen.state = ABANDONED
   write(seen)
-  tell(seen.state)
+  publish(seen.state)
   return { 1, whole() }
 end
 

@@ -1,7 +1,7 @@
--- Looks at the record.
+-- Reads the record.
 --
 -- ARGV: whether to confirm
--- Answers: 1 with all of it; 3 if there is none, or none that has not expired
+-- Answers: 1 with the record; 3 if there is none, or none that has not expired
 
 local seen = look()
 if not seen then

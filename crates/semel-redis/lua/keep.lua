@@ -1,4 +1,4 @@
--- Keeps a copy of a record that is settled elsewhere, and tells those who wait for it.
+-- Stores a copy of a record that is settled elsewhere, and notifies its waiters.
 --
 -- ARGV: whether to confirm, fingerprint, expires, state, what is settled
 
@@ -12,4 +12,4 @@ write({
   owner = string.rep('\0', 16),
   fingerprint = ARGV[2],
 }, ARGV[5])
-tell(ARGV[4])
+publish(ARGV[4])

@@ -1,4 +1,4 @@
--- How the record under KEYS[1] lies there. Every script begins with this.
+-- The layout of the record under KEYS[1]. Every script begins with this.
 --
 -- A value is a head, and for a settled record what was settled:
 --
@@ -7,15 +7,15 @@
 --   8  fence
 --   8  created   } milliseconds since 1970, by this server's clock
 --   8  expires   }
---   8  until     } when the latest lease runs out, or ran out
+--   8  until     } the end of the latest lease
 --   16 owner
 --   32 fingerprint
---   2 + n, m     completed, failed: the id of what was made with its length, then the reply
+--   2 + n, m     completed, failed: the result id with its length, then the reply
 --
--- Numbers are little-endian. Those of Lua are exact up to 2^53, and none of these gets there.
+-- Numbers are little-endian. Numbers in Lua are exact up to 2^53, and none of these gets there.
 --
 -- The key expires by itself, with its record: the server shows it up to the last millisecond before
--- `expires`. Scripts that know what time it is decide that by themselves (trap 16).
+-- `expires`. Scripts that know the time check the expiry themselves (trap 16).
 
 local VERSION = 1
 local HEAD = '<BBI8I8I8I8c16c32'

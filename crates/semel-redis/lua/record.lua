@@ -1,8 +1,8 @@
--- How the record under KEYS[1] is read and written: for all that is not usual. A script makes its functions
--- anew whenever it is called, so what is usual is done before, in the scripts named so.
+-- Reading and writing the record under KEYS[1], for everything outside the fast paths. A script creates
+-- its functions again in every call, so the fast paths come before these.
 
--- The head of the record, or nil if there is none, or none that has not expired. Not all of it:
--- most who look need no reply, and it may be long.
+-- The head of the record, or nil if there is none, or only an expired one. The head alone: most callers
+-- need no reply, and it may be long.
 local function look()
   local head = redis.call('GETRANGE', KEYS[1], 0, HEAD_LEN - 1)
   if head == '' then
@@ -29,8 +29,8 @@ local function whole()
   return redis.call('GET', KEYS[1])
 end
 
--- The last moment at which the server shows a record: one that expires now is gone. Lua would write a
--- large number with an exponent.
+-- The last millisecond at which the server shows a record: one that expires now is gone. Lua would write
+-- a large number with an exponent.
 local function last_moment(record)
   return string.format('%.0f', record.expires - 1)
 end
@@ -42,8 +42,8 @@ local function write(record, outcome)
   return head
 end
 
--- Must replicas be waited for behind this script? Then it has to write something, or there is nothing
--- to wait for: the answer rests on a record that they may not have yet.
+-- Whether replicas are waited for after this script. Then it has to write something, or there is nothing
+-- to wait for: the answer depends on a record that they may not have yet.
 local confirm = ARGV[1] == '1'
 
 local function touch(record)
@@ -52,22 +52,21 @@ local function touch(record)
   end
 end
 
--- The answer that there is this record, with all of it. Read before it is touched, which may be its
--- last moment.
+-- The answer with the whole record. Read before it is touched, because the touch may be its last moment.
 local function with_record(record)
   local value = whole()
   touch(record)
   return { 1, value }
 end
 
--- Tells whoever waits for this record, on any node, that it is worth a look. Who may not be told has to
--- look by itself: the record is written already.
-local function tell(state)
+-- Notifies the waiters of this record on all nodes. If the user lacks the right to publish they have to
+-- poll; the record is written already.
+local function publish(state)
   redis.pcall('SPUBLISH', KEYS[1], state)
 end
 
--- Why the holder of a lease may not write: nil if it may. Behind the first ARGV is the lease: fingerprint,
--- owner, fence. Verdicts: 1 settled, with the record; 2 superseded; 3 gone.
+-- Why the holder of a lease may not write; nil if it may. After the first ARGV comes the lease:
+-- fingerprint, owner, fence. Verdicts: 1 settled, with the record; 2 superseded; 3 gone.
 local function refusal(seen)
   if not seen or seen.fingerprint ~= ARGV[2] then
     return { 3 }

@@ -13,7 +13,7 @@ local state = tonumber(ARGV[5])
 if seen.state == LEASED then
   seen.state = state
   write(seen)
-  tell(state)
+  publish(state)
   return { 0 }
 elseif seen.state == state then
   touch(seen)

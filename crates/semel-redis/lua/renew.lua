@@ -13,7 +13,7 @@ elseif seen.state ~= LEASED then
   return { 2 }
 end
 
--- Never shorter than its holder knows it to be, and the record outlives it (I1).
+-- Never shorter than the holder knows it to be, and the record outlives it (I1).
 seen.until_ = math.max(now + tonumber(ARGV[5]), seen.until_)
 seen.expires = math.max(seen.expires, seen.until_)
 write(seen)

@@ -1,4 +1,4 @@
--- Anything but a lease as it was granted. ARGV and answers: see the usual case.
+-- Everything except a lease as it was granted. ARGV and answers: see the fast path.
 
 local seen = look()
 local refused = refusal(seen)
@@ -10,7 +10,7 @@ local state, outcome = tonumber(ARGV[5]), ARGV[6]
 if seen.state == LEASED or seen.state == HELD then
   seen.state = state
   write(seen, outcome)
-  tell(state)
+  publish(state)
   return { 0 }
 elseif seen.state == RELEASED then
   return { 2 }

@@ -1,4 +1,4 @@
-//! What the scripts answer: a verdict, and what belongs to it.
+//! The replies of the scripts: a verdict and its data.
 
 use bytes::Bytes;
 use redis::Value;
@@ -7,14 +7,14 @@ use semel_store::Renewed;
 
 use crate::value::{self, Damage};
 
-/// A verdict, and numbers or a record.
+/// A verdict with numbers or a record.
 #[derive(Debug)]
 pub(crate) struct Answer {
     verdict: u64,
     rest: Vec<Value>,
 }
 
-const ODD: Damage = Damage::Nonsense { what: "an answer that no script gives" };
+const UNEXPECTED: Damage = Damage::Nonsense { what: "an answer that no script gives" };
 
 // === impl Answer ===
 
@@ -22,15 +22,15 @@ impl Answer {
     pub(crate) fn read(answer: Value) -> Result<Self, Damage> {
         match answer {
             Value::Array(mut rest) if !rest.is_empty() => {
-                let verdict = number(&rest.remove(0)).ok_or(ODD)?;
+                let verdict = number(&rest.remove(0)).ok_or(UNEXPECTED)?;
                 Ok(Self { verdict, rest })
             }
             Value::BulkString(_) => Ok(Self { verdict: 0, rest: vec![answer] }),
-            verdict => Ok(Self { verdict: number(&verdict).ok_or(ODD)?, rest: Vec::new() }),
+            verdict => Ok(Self { verdict: number(&verdict).ok_or(UNEXPECTED)?, rest: Vec::new() }),
         }
     }
 
-    /// Would a new execution begin, for which there is no room?
+    /// Whether a new execution would begin but the server's memory is full.
     pub(crate) const fn has_no_room(&self) -> bool {
         self.verdict == 5
     }
@@ -40,7 +40,7 @@ impl Answer {
             0 => {
                 let granted = value::decode(self.record()?)?;
                 let State::Leased { until } = granted.state else {
-                    return Err(ODD);
+                    return Err(UNEXPECTED);
                 };
                 let Record { fingerprint, fence, owner, expires, .. } = granted;
                 Claim::Execute(Lease::new(attempt.id(), fingerprint, fence, owner, until, expires))
@@ -55,7 +55,7 @@ impl Answer {
             }
             3 => Claim::Mismatch,
             4 => Claim::Unknown,
-            _ => return Err(ODD),
+            _ => return Err(UNEXPECTED),
         })
     }
 
@@ -64,10 +64,10 @@ impl Answer {
             let [until, expires] = self.numbers()?;
             return Ok(Renewed::Until { until: moment(until), expires: moment(expires) });
         }
-        self.refusal()?.map(Renewed::Refused).ok_or(ODD)
+        self.refusal()?.map(Renewed::Refused).ok_or(UNEXPECTED)
     }
 
-    /// Why a fenced write was refused; `None` if it was not.
+    /// Why a fenced write was refused; `None` if it was done.
     pub(crate) fn refusal(self) -> Result<Option<Refusal>, Damage> {
         Ok(match self.verdict {
             0 => None,
@@ -77,20 +77,20 @@ impl Answer {
             }
             2 => Some(Refusal::Superseded),
             3 => Some(Refusal::Gone),
-            _ => return Err(ODD),
+            _ => return Err(UNEXPECTED),
         })
     }
 
-    /// The record that was looked for.
+    /// The record that was inspected.
     pub(crate) fn found(self) -> Result<Option<Record>, Damage> {
         match self.verdict {
             1 => value::decode(self.record()?).map(Some),
             3 => Ok(None),
-            _ => Err(ODD),
+            _ => Err(UNEXPECTED),
         }
     }
 
-    /// What a server's clock shows.
+    /// The server's clock.
     pub(crate) fn clock(&self) -> Result<Timestamp, Damage> {
         let [now] = self.numbers()?;
         Ok(moment(now))
@@ -99,7 +99,7 @@ impl Answer {
     fn numbers<const N: usize>(&self) -> Result<[u64; N], Damage> {
         let mut numbers = [0; N];
         for (at, found) in numbers.iter_mut().enumerate() {
-            *found = self.rest.get(at).and_then(number).ok_or(ODD)?;
+            *found = self.rest.get(at).and_then(number).ok_or(UNEXPECTED)?;
         }
         Ok(numbers)
     }
@@ -107,14 +107,14 @@ impl Answer {
     fn record(mut self) -> Result<Bytes, Damage> {
         match self.rest.pop() {
             Some(Value::BulkString(bytes)) => Ok(bytes.into()),
-            _ => Err(ODD),
+            _ => Err(UNEXPECTED),
         }
     }
 }
 
-/// Does an answer say what is recorded: a lease, an outcome, a write? Those who are told that another
-/// executes, or that they may not, can be told so in any case.
-pub(crate) fn rests_on_a_record(answer: &Value) -> bool {
+/// Whether an answer depends on a record that was read or written: a lease, an outcome, a write. In
+/// flight and refusals need no confirmation by replicas.
+pub(crate) fn depends_on_a_record(answer: &Value) -> bool {
     match answer {
         Value::Array(parts) => matches!(parts.first(), Some(Value::Int(0 | 1))),
         Value::Int(verdict) => *verdict == 0,

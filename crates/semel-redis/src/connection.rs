@@ -1,6 +1,6 @@
 //! One connection to one server.
 
-mod hearing;
+mod pub_sub;
 
 use std::time::Duration;
 
@@ -9,67 +9,99 @@ use rustix::net::sockopt;
 use semel_socket::{Ending, Socket};
 use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::net::{TcpStream, UnixStream};
-use tokio::time::timeout;
+use tokio::time::{Instant, timeout};
 
+use crate::Options;
 use crate::error::{Failure, OpenError};
 use crate::script::{Call, SCRIPTS};
-use crate::server::Terms;
-use crate::tls::Secure;
+use crate::tls::TlsClient;
 use crate::url::{Endpoint, Login};
-use crate::wire::{Unanswered, Wire};
+use crate::wire::{CallError, Wire};
 
-pub(crate) use hearing::Hearing;
+pub(crate) use pub_sub::PubSubConnection;
 
-/// A connection that many share: what they send goes out together, and answers come back in order.
+/// A pipelined connection: concurrent commands are sent together, and replies come back in order.
 ///
-/// It is closed when the last who uses it lets go of it.
+/// It is closed when its last user drops it.
 #[derive(Debug)]
 pub(crate) struct Connection {
     wire: Wire,
 }
 
-/// How a connection is made.
+/// The settings of new connections.
 #[derive(Clone, Debug)]
-pub(crate) struct Dial {
+pub(crate) struct Connector {
     pub(crate) login: Login,
     pub(crate) database: i64,
-    pub(crate) secure: Option<Secure>,
+    pub(crate) tls: Option<TlsClient>,
     pub(crate) limit: Duration,
 }
 
-/// Where the bytes go.
+/// The settings of one call.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct CallOptions {
+    pub(crate) deadline: Instant,
+    /// The number of replicas that must acknowledge its writes.
+    pub(crate) replicas: u32,
+    /// The key is migrating to this server, which must get `ASKING` first.
+    pub(crate) asking: bool,
+}
+
+/// A byte stream: TCP, TLS or a socket.
 trait Stream: AsyncRead + AsyncWrite + Unpin + Send {}
 
 impl<T: AsyncRead + AsyncWrite + Unpin + Send> Stream for T {}
 
 const KEEPALIVE: Duration = Duration::from_secs(15);
 
-// === impl Dial ===
+// === impl Options ===
 
-impl Dial {
-    /// Connects, and logs in.
+impl Options {
+    /// The settings of connections to servers.
+    pub(crate) fn connector(&self) -> Connector {
+        Connector {
+            login: self.address.login.clone(),
+            database: self.address.database,
+            tls: self.tls.clone(),
+            limit: self.connect_timeout,
+        }
+    }
+
+    /// The settings of connections to sentinels.
+    pub(crate) fn sentinel_connector(&self) -> Connector {
+        Connector { login: self.address.sentinel_login.clone(), database: 0, ..self.connector() }
+    }
+}
+
+// === impl Connector ===
+
+impl Connector {
+    /// Connects and authenticates.
     pub(crate) async fn connect(&self, to: &Endpoint) -> Result<Connection, OpenError> {
         let connecting = async {
             let ending = Ending::default();
-            let stream = self.reach(to, &ending).await?;
+            let stream = self.stream(to, &ending).await?;
             let connection = Connection { wire: Wire::new(stream, ending) };
             self.log_in(to, &connection).await?;
             Ok(connection)
         };
-        in_time(to, self.limit, connecting).await
+        within_limit(to, self.limit, connecting).await
     }
 
-    /// A stream to the server, which ends as `ending` says. A local one has nothing on its way.
-    async fn reach(&self, to: &Endpoint, ending: &Ending) -> Result<Box<dyn Stream>, OpenError> {
+    /// A stream to the server, which ends as `ending` says. On a Unix socket nothing is in transit.
+    async fn stream(&self, to: &Endpoint, ending: &Ending) -> Result<Box<dyn Stream>, OpenError> {
         match to {
             Endpoint::Tcp { host, port } => {
                 let stream = TcpStream::connect((host.as_str(), *port)).await;
                 let stream = stream.map_err(|error| OpenError::io(to, &error))?;
                 prepare(&stream).map_err(|error| OpenError::io(to, &error))?;
                 let stream = Socket::new(stream, ending.clone());
-                Ok(match &self.secure {
+                Ok(match &self.tls {
                     None => Box::new(stream),
-                    Some(secure) => Box::new(secure.wrap(host, stream).await?),
+                    Some(tls) => {
+                        let stream = tls.wrap(host, stream).await;
+                        Box::new(stream.map_err(|what| OpenError::Tls { what })?)
+                    }
                 })
             }
             Endpoint::Unix(path) => {
@@ -80,7 +112,7 @@ impl Dial {
     }
 
     async fn log_in(&self, to: &Endpoint, connection: &Connection) -> Result<(), OpenError> {
-        // By itself: a server that has too many clients answers what is asked first, and is gone.
+        // Alone: a server with too many clients replies to the first command and closes.
         let first = match &self.login.password {
             Some(password) => {
                 let mut auth = redis::cmd("AUTH");
@@ -89,12 +121,12 @@ impl Dial {
             }
             None => named("LIB-NAME", "semel"),
         };
-        let answered = connection.ask(&first).await.and_then(Value::extract_error);
-        match answered.map_err(|error| OpenError::said(to, &error)) {
+        let replied = connection.send(&first).await.and_then(Value::extract_error);
+        match replied.map_err(|error| OpenError::reported(to, &error)) {
             Err(OpenError::Server { server, what }) if self.login.password.is_some() => {
                 return Err(OpenError::Refused { server, what });
             }
-            // Not every server knows our names for ourselves, or cares.
+            // Some servers do not know CLIENT SETINFO.
             Err(OpenError::Server { .. } | OpenError::Forbidden { .. }) | Ok(_) => {}
             Err(error) => return Err(error),
         }
@@ -104,35 +136,35 @@ impl Dial {
         }
         rest.add_command(named("LIB-NAME", "semel"));
         rest.add_command(named("LIB-VER", env!("CARGO_PKG_VERSION")));
-        let answers = connection.ask_all(&rest).await;
-        let answers = answers.map_err(|error| OpenError::said(to, &error))?;
+        let answers = connection.send_all(&rest).await;
+        let answers = answers.map_err(|error| OpenError::reported(to, &error))?;
         if let (Some(selected), true) = (answers.into_iter().next(), self.database != 0) {
-            selected.extract_error().map_err(|error| OpenError::said(to, &error))?;
+            selected.extract_error().map_err(|error| OpenError::reported(to, &error))?;
         }
         Ok(())
     }
 }
 
-async fn in_time<T>(
+async fn within_limit<T>(
     to: &Endpoint,
     limit: Duration,
     connecting: impl Future<Output = Result<T, OpenError>>,
 ) -> Result<T, OpenError> {
     match timeout(limit, connecting).await {
         Ok(connected) => connected,
-        Err(_) => Err(OpenError::silent(to, limit)),
+        Err(_) => Err(OpenError::timed_out(to, limit)),
     }
 }
 
-/// Says who we are, for whoever looks at the server's clients.
+/// Sets our library name in the server's client list.
 fn named(what: &str, name: &str) -> Cmd {
     let mut command = redis::cmd("CLIENT");
     command.arg("SETINFO").arg(what).arg(name);
     command
 }
 
-/// Many small questions, each waited for; and long silences, in which somebody between us and the server
-/// may forget the connection.
+/// For many small requests with one reply each, and for long idle times, in which a middlebox may drop
+/// the connection.
 fn prepare(stream: &TcpStream) -> std::io::Result<()> {
     stream.set_nodelay(true)?;
     sockopt::set_socket_keepalive(stream, true)?;
@@ -148,66 +180,71 @@ impl Connection {
         self.wire.is_open()
     }
 
-    pub(crate) async fn ask(&self, command: &Cmd) -> Result<Value, RedisError> {
-        self.wire.ask(|outbox| command.write_packed_command(outbox)).await
+    pub(crate) async fn send(&self, command: &Cmd) -> Result<Value, RedisError> {
+        self.wire.send(|out| command.write_packed_command(out)).await
     }
 
-    /// Asks several questions at once. Each answer may be an error.
-    pub(crate) async fn ask_all(&self, commands: &Pipeline) -> Result<Vec<Value>, RedisError> {
-        let write = |outbox: &mut Vec<u8>| outbox.extend(commands.get_packed_pipeline());
-        self.wire.ask_all(commands.len(), write).await
+    /// Sends several commands at once. Each reply may be an error.
+    pub(crate) async fn send_all(&self, commands: &Pipeline) -> Result<Vec<Value>, RedisError> {
+        let write = |out: &mut Vec<u8>| out.extend(commands.get_packed_pipeline());
+        self.wire.send_all(commands.len(), write).await
     }
 
     /// Loads the scripts.
     pub(crate) async fn load(&self) -> Result<(), RedisError> {
-        for answer in self.ask_all(&SCRIPTS.load()).await? {
+        for answer in self.send_all(&SCRIPTS.load()).await? {
             answer.extract_error()?;
         }
         Ok(())
     }
 
-    /// Calls a script. A server that has forgotten it is told it again.
-    pub(crate) async fn call(&self, call: &Call<'_>, terms: Terms) -> Result<Value, Failure> {
-        if terms.asking {
-            return Box::pin(self.call_asking(call, terms)).await;
+    /// Calls a script by its hash, and by its text if the server does not know it.
+    pub(crate) async fn call(
+        &self,
+        call: &Call<'_>,
+        options: CallOptions,
+    ) -> Result<Value, Failure> {
+        if options.asking {
+            return Box::pin(self.call_asking(call, options)).await;
         }
-        let (deadline, bytes) = (terms.deadline, call.bytes());
-        let asked = self.wire.ask_until(deadline, bytes, |outbox| call.write_by_hash(outbox));
-        match answer_of(asked.await) {
+        let (deadline, bytes) = (options.deadline, call.bytes());
+        let sent = self.wire.send_before(deadline, bytes, |out| call.write_by_hash(out));
+        match reply_of(sent.await) {
             Err(Failure::Refused(error)) if is_unknown_script(&error) => {
-                let write = |outbox: &mut Vec<u8>| call.write_with_text(outbox);
-                answer_of(Box::pin(self.wire.ask_until(deadline, bytes, write)).await)
+                let write = |out: &mut Vec<u8>| call.write_with_text(out);
+                reply_of(Box::pin(self.wire.send_before(deadline, bytes, write)).await)
             }
             answer => answer,
         }
     }
 
-    /// The same for a key that is on its way here. One message: nobody gets in between.
-    async fn call_asking(&self, call: &Call<'_>, terms: Terms) -> Result<Value, Failure> {
-        let write = |outbox: &mut Vec<u8>| {
-            redis::cmd("ASKING").write_packed_command(outbox);
-            call.write_with_text(outbox);
+    /// The same for a key that is migrating to this server. In one batch, so that no other command comes
+    /// between.
+    async fn call_asking(&self, call: &Call<'_>, options: CallOptions) -> Result<Value, Failure> {
+        let write = |out: &mut Vec<u8>| {
+            redis::cmd("ASKING").write_packed_command(out);
+            call.write_with_text(out);
         };
-        let asked = self.wire.ask_together(Some(terms.deadline), 2, write).await;
-        answer_of(asked.map(|mut answers| answers.pop().unwrap_or(Value::Nil)))
+        let sent = self.wire.send_batch(Some(options.deadline), 2, write).await;
+        reply_of(sent.map(|mut answers| answers.pop().unwrap_or(Value::Nil)))
     }
 
-    /// How many replicas have all that was written before on this connection, or at least so many. Nobody
-    /// else may use it meanwhile: they would wait as well.
+    /// Waits until the replicas have all earlier writes of this connection; returns how many have. Needs
+    /// an exclusive connection: other commands would wait as well.
     pub(crate) async fn wait(&self, replicas: u32, limit: Duration) -> Result<u32, RedisError> {
         let millis = u64::try_from(limit.as_millis()).unwrap_or(u64::MAX).max(1);
         let mut wait = redis::cmd("WAIT");
         wait.arg(replicas).arg(millis);
-        Ok(redis::from_redis_value(self.ask(&wait).await?.extract_error()?)?)
+        Ok(redis::from_redis_value(self.send(&wait).await?.extract_error()?)?)
     }
 }
 
-fn answer_of(asked: Result<Value, Unanswered>) -> Result<Value, Failure> {
-    match asked {
+fn reply_of(sent: Result<Value, CallError>) -> Result<Value, Failure> {
+    match sent {
         Ok(answer) => answer.extract_error().map_err(Failure::of),
-        Err(Unanswered::Broken(error)) => Err(Failure::Broken(error)),
-        Err(Unanswered::Crowded) => Err(Failure::Crowded),
-        Err(Unanswered::Late) => Err(Failure::Silent),
+        Err(CallError::Broken(error)) => Err(Failure::Broken(error)),
+        Err(CallError::QueueFull) => Err(Failure::QueueFull),
+        Err(CallError::Timeout) => Err(Failure::Timeout),
     }
 }
 

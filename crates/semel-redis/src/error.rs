@@ -1,28 +1,39 @@
-//! What can go wrong, and what it means to whoever asked.
+//! Failures, and their meaning for the caller.
 
 use std::time::Duration;
 
 use redis::{ErrorKind, RedisError, ServerErrorKind};
 use semel_core::RecordId;
-use semel_store::StoreError;
+use semel_store::{StoreError, is_exhausted};
 
 use crate::Options;
 use crate::url::Endpoint;
 use crate::value::Damage;
 
-/// Why a store could not be opened. Each says what to do; none shows a password.
+/// Why a store could not be opened. Each message has a cure; none shows a password.
 #[derive(Clone, Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum OpenError {
-    /// Nobody answers there.
+    /// The server cannot be reached.
     #[error("{server} cannot be reached: {what}; is the server up, and is the address right?")]
     Unreachable {
         /// The address.
         server: String,
-        /// What the connection said.
+        /// The error of the connection.
         what: String,
     },
-    /// The server does not let us in.
+    /// This process has no file descriptor, memory or local port left. It is no statement about the server.
+    #[error(
+        "this process has no file descriptor, memory or local port left to reach {server}: {what}; let it have more \
+         (LimitNOFILE= of systemd, ulimit -n), or have fewer connections"
+    )]
+    Exhausted {
+        /// The address.
+        server: String,
+        /// The error of the operating system.
+        what: String,
+    },
+    /// The server rejects the login.
     #[error(
         "{server} refuses us: {what}; check user and password (in the address, or the password in \
          REDISCLI_AUTH)"
@@ -30,10 +41,10 @@ pub enum OpenError {
     Refused {
         /// The address.
         server: String,
-        /// What the server said.
+        /// The server's error.
         what: String,
     },
-    /// The server has as many clients as it takes.
+    /// The server's limit of clients is reached.
     #[error(
         "{server} takes no more connections: {what}; raise maxclients on it, or have fewer clients: \
          pool_max in the address, times the gateways"
@@ -41,10 +52,10 @@ pub enum OpenError {
     Full {
         /// The address.
         server: String,
-        /// What the server said.
+        /// The server's error.
         what: String,
     },
-    /// The server lets us in, but not do what a store does.
+    /// The user lacks the rights that a store needs.
     #[error(
         "{server}: {what}; let its administrator run: ACL SETUSER USER ~PREFIX* &PREFIX* +evalsha +eval \
          +script|load +time +get +getrange +set +pexpireat +spublish +ssubscribe +sunsubscribe +wait \
@@ -53,7 +64,7 @@ pub enum OpenError {
     Forbidden {
         /// The address.
         server: String,
-        /// What the server said.
+        /// The server's error.
         what: String,
     },
     /// Too many verbs wait for replicas.
@@ -63,7 +74,7 @@ pub enum OpenError {
     Busy {
         /// The address.
         server: String,
-        /// How many.
+        /// The limit.
         max: usize,
     },
     /// The server is a replica, or cannot write for another reason.
@@ -74,7 +85,7 @@ pub enum OpenError {
     ReadOnly {
         /// The address.
         server: String,
-        /// What the server said.
+        /// The server's error.
         what: String,
     },
     /// The server is one of a cluster.
@@ -96,7 +107,7 @@ pub enum OpenError {
     NoMaster {
         /// Its name.
         name: String,
-        /// What they said.
+        /// The last error.
         what: String,
     },
     /// The server is too old.
@@ -107,12 +118,12 @@ pub enum OpenError {
         /// Its version.
         found: String,
     },
-    /// The server would lose what it was given, and that is not to be.
+    /// The server may lose acknowledged records, and durability is required.
     #[error("{server} is not durable enough: {what}")]
     NotDurable {
         /// The address.
         server: String,
-        /// Which settings, and the cures.
+        /// The settings and their cures.
         what: String,
     },
     /// TLS could not be set up.
@@ -121,34 +132,44 @@ pub enum OpenError {
         /// What is wrong.
         what: String,
     },
-    /// The server said something else.
+    /// The server returned another error.
     #[error("{server} answers: {what}")]
     Server {
         /// The address.
         server: String,
-        /// What it said.
+        /// The server's error.
         what: String,
     },
 }
 
-/// The server's word for a memory that is full.
+/// The server's error code for a full memory.
 const FULL: &str = "OOM";
 
 // === impl OpenError ===
 
 impl OpenError {
-    /// The server says nothing.
-    pub(crate) fn silent(server: &Endpoint, limit: Duration) -> Self {
+    /// The server does not respond.
+    pub(crate) fn timed_out(server: &Endpoint, limit: Duration) -> Self {
         let what = format!("no answer within {limit:?}");
         Self::Unreachable { server: server.to_string(), what }
     }
 
     pub(crate) fn io(server: &Endpoint, error: &std::io::Error) -> Self {
-        Self::Unreachable { server: server.to_string(), what: error.to_string() }
+        let (server, what) = (server.to_string(), error.to_string());
+        if is_exhausted(error) {
+            return Self::Exhausted { server, what };
+        }
+        Self::Unreachable { server, what }
     }
 
-    /// What a server answered that was asked something while a connection was made.
-    pub(crate) fn said(server: &Endpoint, error: &RedisError) -> Self {
+    /// The more useful of two failures: exhaustion of this process, which is no statement about any
+    /// server, wins.
+    pub(crate) fn or(self, other: Self) -> Self {
+        if matches!(self, Self::Exhausted { .. }) { self } else { other }
+    }
+
+    /// The error that a server returned while a connection was made.
+    pub(crate) fn reported(server: &Endpoint, error: &RedisError) -> Self {
         Self::answered(server.to_string(), error)
     }
 
@@ -174,19 +195,19 @@ impl OpenError {
     }
 }
 
-/// What it means to whoever uses the store while it runs: nothing was asked yet, so nothing took
-/// effect.
+/// The meaning for a caller of the running store: no command was sent yet, so nothing took effect.
 impl From<OpenError> for StoreError {
     fn from(error: OpenError) -> Self {
         let what = error.to_string();
         match error {
-            // These do not pass by themselves.
+            OpenError::Exhausted { .. } => Self::not_asked(what),
+            // Permanent until an operator changes the configuration.
             OpenError::Forbidden { .. }
             | OpenError::IsCluster { .. }
             | OpenError::NoCluster { .. }
             | OpenError::TooOld { .. }
             | OpenError::NotDurable { .. } => Self::Misconfigured { what },
-            // A server that restarts, or a handshake that was broken off, may look like these.
+            // A restarting server or an interrupted handshake may also look like these.
             OpenError::Unreachable { .. }
             | OpenError::Busy { .. }
             | OpenError::Full { .. }
@@ -199,22 +220,22 @@ impl From<OpenError> for StoreError {
     }
 }
 
-/// Why a server did not do as it was asked.
+/// Why a call failed.
 #[derive(Debug)]
 pub(crate) enum Failure {
-    /// There was no connection to ask on: nothing took effect.
-    Unasked(OpenError),
-    /// The connection broke after the question was sent: it may have taken effect.
+    /// There was no connection: nothing took effect.
+    NotSent(OpenError),
+    /// The connection broke after the command was sent: it may have taken effect.
     Broken(RedisError),
-    /// Too many others wait for their answers, so it was not asked: nothing took effect.
-    Crowded,
-    /// The answer did not come in time: it may have taken effect.
-    Silent,
-    /// The server answered that it will not: nothing took effect.
+    /// The pending queue was full, so the command was not sent: nothing took effect.
+    QueueFull,
+    /// The reply did not arrive in time: it may have taken effect.
+    Timeout,
+    /// The server returned an error: nothing took effect.
     Refused(RedisError),
     /// It took effect, but too few replicas are known to have it.
     FewReplicas { have: u32 },
-    /// It took effect, but nobody says who has it.
+    /// It took effect, but the number of replicas that have it is unknown.
     Unconfirmed(RedisError),
 }
 
@@ -224,28 +245,28 @@ impl Failure {
     pub(crate) fn of(error: RedisError) -> Self {
         match error.kind() {
             ErrorKind::Server(_) | ErrorKind::Extension => Self::Refused(error),
-            // Whatever else it is, it was not the server's answer to this.
+            // Any other kind is not the server's reply to this command.
             _ => Self::Broken(error),
         }
     }
 
     pub(crate) fn maybe_applied(&self) -> bool {
         match self {
-            Self::Broken(_) | Self::Silent | Self::FewReplicas { .. } | Self::Unconfirmed(_) => {
+            Self::Broken(_) | Self::Timeout | Self::FewReplicas { .. } | Self::Unconfirmed(_) => {
                 true
             }
-            Self::Unasked(_) | Self::Crowded | Self::Refused(_) => false,
+            Self::NotSent(_) | Self::QueueFull | Self::Refused(_) => false,
         }
     }
 
-    /// May another server be in charge by now?
-    pub(crate) fn is_out_of_place(&self) -> bool {
+    /// Whether another server may be in charge by now.
+    pub(crate) fn may_have_moved(&self) -> bool {
         match self {
-            // One that is made a replica answers nobody who waits.
-            Self::Unasked(_)
+            // A server that is being demoted may not reply.
+            Self::NotSent(_)
             | Self::Broken(_)
-            | Self::Crowded
-            | Self::Silent
+            | Self::QueueFull
+            | Self::Timeout
             | Self::Unconfirmed(_) => true,
             Self::Refused(error) => matches!(
                 error.kind(),
@@ -260,7 +281,7 @@ impl Failure {
     }
 }
 
-/// A verb that was not done, as far as is known.
+/// A verb that failed, as far as is known.
 #[derive(Debug)]
 pub(crate) struct Failed {
     pub(crate) failure: Failure,
@@ -274,37 +295,37 @@ impl Failed {
         self.failure.maybe_applied()
     }
 
-    /// Did the server refuse because its memory is full?
+    /// Whether the server refused because its memory is full.
     pub(crate) fn is_full(&self) -> bool {
         matches!(&self.failure, Failure::Refused(error) if error.code() == Some(FULL))
     }
 
-    /// What it means to whoever opens a store.
+    /// The meaning while a store is opened.
     pub(crate) fn into_open_error(self) -> OpenError {
         let Self { failure, server } = self;
-        let silent = |what: String| OpenError::Unreachable { server: server.clone(), what };
+        let unreachable = |what: String| OpenError::Unreachable { server: server.clone(), what };
         match failure {
-            Failure::Unasked(error) => error,
-            Failure::Broken(error) | Failure::Unconfirmed(error) => silent(error.to_string()),
-            Failure::Silent | Failure::Crowded => silent("no answer".to_owned()),
+            Failure::NotSent(error) => error,
+            Failure::Broken(error) | Failure::Unconfirmed(error) => unreachable(error.to_string()),
+            Failure::Timeout | Failure::QueueFull => unreachable("no answer".to_owned()),
             Failure::Refused(error) => OpenError::answered(server, &error),
-            Failure::FewReplicas { have } => silent(format!("it has {have} replicas")),
+            Failure::FewReplicas { have } => unreachable(format!("it has {have} replicas")),
         }
     }
 
     pub(crate) fn into_store_error(self, verb: &str, options: &Options) -> StoreError {
         let Self { failure, server } = self;
         match failure {
-            Failure::Unasked(error) => error.into(),
+            Failure::NotSent(error) => error.into(),
             Failure::Broken(error) => StoreError::TimedOut {
                 what: format!("{verb}: the connection to {server} broke: {error}"),
                 source: Some(Box::new(error)),
             },
-            Failure::Silent => {
+            Failure::Timeout => {
                 StoreError::deadline(&format!("{verb} at {server}"), options.verb_timeout)
             }
-            Failure::Crowded => StoreError::unavailable(format!(
-                "{verb}: too many wait for answers of {server} already, so it was not asked; is it \
+            Failure::QueueFull => StoreError::unavailable(format!(
+                "{verb}: too many calls wait for {server} already, so this one was not sent; is it \
                  overloaded?"
             )),
             Failure::Refused(error) => refused(verb, &server, error, options),
@@ -323,7 +344,7 @@ impl Failed {
     }
 }
 
-/// What a server's refusal means. It has changed nothing.
+/// The meaning of a server's error. It has changed nothing.
 fn refused(verb: &str, server: &str, error: RedisError, options: &Options) -> StoreError {
     let what = format!("{verb}: {server}: {error}");
     match (error.kind(), error.code()) {
@@ -331,7 +352,7 @@ fn refused(verb: &str, server: &str, error: RedisError, options: &Options) -> St
             what: OpenError::Forbidden { server: server.to_owned(), what: error.to_string() }
                 .to_string(),
         },
-        // Of one server, a cluster's: the address is the wrong one.
+        // The server of a cluster was addressed as a single server.
         (ErrorKind::Server(ServerErrorKind::Moved), _) if !options.is_cluster() => {
             let error = OpenError::IsCluster { server: server.to_owned() };
             StoreError::Misconfigured { what: error.to_string() }
@@ -339,7 +360,7 @@ fn refused(verb: &str, server: &str, error: RedisError, options: &Options) -> St
         (_, Some("WRONGTYPE")) => StoreError::Corrupt {
             what: format!("{what}; another program uses the same keys: choose another prefix"),
         },
-        // It answers, and serves what it has: this is nobody else's trouble.
+        // The server responds and serves its records: other verbs are not affected.
         (_, Some(FULL)) => StoreError::Declined {
             what: format!(
                 "{what}; its memory is full, and no new key is taken until there is room: raise \
@@ -348,19 +369,19 @@ fn refused(verb: &str, server: &str, error: RedisError, options: &Options) -> St
             source: Some(Box::new(error)),
         },
         (_, Some("SEMELVERSION")) => {
-            let damage = Damage::Version { found: said(&error).unwrap_or_default() };
+            let damage = Damage::Version { found: reported_number(&error).unwrap_or_default() };
             StoreError::Corrupt { what: format!("{server}: a record cannot be read: {damage}") }
         }
         (_, Some("SEMELSHORT")) => {
-            let damage = Damage::Short { len: said(&error).unwrap_or_default() };
+            let damage = Damage::Short { len: reported_number(&error).unwrap_or_default() };
             StoreError::Corrupt { what: format!("{server}: a record cannot be read: {damage}") }
         }
         _ => StoreError::Unavailable { what, source: Some(Box::new(error)) },
     }
 }
 
-/// Lacks our user a right? The server has a word of its own for that, but not where a script lacks one,
-/// and the driver not where a database is chosen.
+/// Whether our user lacks a right. The server has an error code for that, but not for a right missing
+/// inside a script; and the driver has none where a database is selected.
 fn is_forbidden(error: &RedisError) -> bool {
     let text = error.to_string();
     error.kind() == ErrorKind::Server(ServerErrorKind::NoPerm)
@@ -369,8 +390,8 @@ fn is_forbidden(error: &RedisError) -> bool {
             .any(|part| text.contains(part))
 }
 
-/// The number that a script said with an error. The server adds where in the script that was.
-fn said<N: std::str::FromStr>(error: &RedisError) -> Option<N> {
+/// The number in a script's error. The server appends the position in the script.
+fn reported_number<N: std::str::FromStr>(error: &RedisError) -> Option<N> {
     error.detail()?.split_whitespace().next()?.parse().ok()
 }
 

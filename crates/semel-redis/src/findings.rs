@@ -1,10 +1,10 @@
-//! What the servers' settings mean for the records, in plain words.
+//! Risks of losing records, derived from the servers' settings.
 //!
-//! Redis keeps its data in memory. Whether records outlive a crash, a full memory or a failover is a
-//! matter of its settings, and its defaults favour speed. So we look, and say what we find.
+//! Redis keeps its data in memory. Whether records outlive a crash, a full memory or a failover depends
+//! on its settings, and its defaults favour speed. So the settings are read and the risks reported.
 
 mod facts;
-mod lookout;
+mod monitor;
 
 use std::fmt;
 use std::sync::Arc;
@@ -15,20 +15,20 @@ use crate::server::Server;
 use crate::topology::Topology;
 
 pub(crate) use facts::Facts;
-pub(crate) use lookout::{Lookout, refuse};
+pub(crate) use monitor::{DurabilityMonitor, refuse};
 
 /// A way in which a server may lose records.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Finding {
-    /// Which server.
+    /// The server.
     pub server: String,
-    /// Which way.
+    /// The risk.
     pub risk: Risk,
-    /// What to do about it.
+    /// The cure.
     pub cure: String,
 }
 
-/// How records get lost.
+/// How records may be lost.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Risk {
@@ -37,36 +37,36 @@ pub enum Risk {
         /// `maxmemory-policy`.
         policy: String,
     },
-    /// Nothing is on a disk, or only a snapshot from time to time.
-    ForgetsInACrash {
-        /// Are there snapshots?
+    /// Nothing is written to disk, or only periodic snapshots.
+    NotPersisted {
+        /// Whether there are snapshots.
         snapshots: bool,
     },
-    /// What was acknowledged is written to the disk a little later.
-    LosesTheLatest {
+    /// Acknowledged writes are synced to the disk with a delay.
+    DelaysFsync {
         /// `appendfsync`.
         fsync: String,
     },
-    /// While it rewrites its log, nothing is forced to the disk.
-    RestsWhileRewriting,
-    /// There are fewer replicas than are to be waited for: whatever is written stays in doubt.
+    /// While it rewrites its append-only file, the server syncs nothing.
+    SkipsFsyncWhileRewriting,
+    /// There are fewer replicas than `wait_replicas`: the outcome of every write is unknown.
     FewReplicas {
-        /// How many there are.
+        /// The number of replicas.
         have: u32,
-        /// How many are waited for.
+        /// The number that is waited for.
         wanted: u32,
     },
-    /// After a crash the server starts without the end of its log if that cannot be read, and says so
-    /// only in its log.
-    StartsWithoutTheEnd,
+    /// After a crash the server drops an unreadable end of its append-only file, and reports that only in
+    /// its log.
+    LoadsTruncatedLog,
     /// A replica that is promoted may not have the latest records.
     FailsOver {
-        /// How many replicas are waited for.
+        /// The number of replicas that are waited for.
         wait_replicas: u32,
     },
-    /// The server does not say how it is set up.
-    Untold {
-        /// What it says instead.
+    /// The server does not report its settings.
+    Unreported {
+        /// The reason.
         what: String,
     },
 }
@@ -74,38 +74,38 @@ pub enum Risk {
 // === impl Finding ===
 
 impl Finding {
-    /// Does `require_durable` refuse to serve with it?
+    /// Whether `require_durable` refuses to serve with it.
     pub const fn is_grave(&self) -> bool {
         match self.risk {
             Risk::Evicts { .. }
-            | Risk::ForgetsInACrash { .. }
-            | Risk::LosesTheLatest { .. }
-            | Risk::RestsWhileRewriting
+            | Risk::NotPersisted { .. }
+            | Risk::DelaysFsync { .. }
+            | Risk::SkipsFsyncWhileRewriting
             | Risk::FewReplicas { .. }
             | Risk::FailsOver { wait_replicas: 0 }
-            | Risk::Untold { .. } => true,
-            // A log that was written in full has its end, whatever happens to the process; and that of
-            // what was not acknowledged is no loss.
-            Risk::StartsWithoutTheEnd | Risk::FailsOver { .. } => false,
+            | Risk::Unreported { .. } => true,
+            // An append-only file that was written in full keeps its end if the process dies, and the
+            // loss of writes that were not acknowledged does not count.
+            Risk::LoadsTruncatedLog | Risk::FailsOver { .. } => false,
         }
     }
 
-    /// In the log.
-    pub(crate) fn say(&self) {
+    /// Writes it to the log.
+    pub(crate) fn log(&self) {
         tracing::warn!(code = self.code(), "{self}");
     }
 
-    /// A word for it, which does not change.
+    /// A stable code.
     pub const fn code(&self) -> &'static str {
         match self.risk {
             Risk::Evicts { .. } => "redis_evicts",
-            Risk::ForgetsInACrash { .. } => "redis_forgets_in_a_crash",
-            Risk::LosesTheLatest { .. } => "redis_loses_the_latest",
-            Risk::RestsWhileRewriting => "redis_rests_while_rewriting",
+            Risk::NotPersisted { .. } => "redis_forgets_in_a_crash",
+            Risk::DelaysFsync { .. } => "redis_loses_the_latest",
+            Risk::SkipsFsyncWhileRewriting => "redis_rests_while_rewriting",
             Risk::FewReplicas { .. } => "redis_few_replicas",
-            Risk::StartsWithoutTheEnd => "redis_starts_without_the_end",
+            Risk::LoadsTruncatedLog => "redis_starts_without_the_end",
             Risk::FailsOver { .. } => "redis_fails_over",
-            Risk::Untold { .. } => "redis_untold",
+            Risk::Unreported { .. } => "redis_untold",
         }
     }
 }
@@ -125,24 +125,24 @@ impl fmt::Display for Risk {
                 "when its memory is full it deletes records (maxmemory-policy {policy}), and their retries \
                  execute again"
             ),
-            Self::ForgetsInACrash { snapshots: false } => {
+            Self::NotPersisted { snapshots: false } => {
                 f.write_str("it keeps nothing on disk: a restart forgets every record")
             }
-            Self::ForgetsInACrash { snapshots: true } => {
+            Self::NotPersisted { snapshots: true } => {
                 f.write_str("a crash forgets all records since its last snapshot, minutes perhaps")
             }
-            Self::LosesTheLatest { fsync } => write!(
+            Self::DelaysFsync { fsync } => write!(
                 f,
                 "a power cut can lose the records of the last two seconds or more (appendfsync {fsync})"
             ),
-            Self::RestsWhileRewriting => f.write_str(
+            Self::SkipsFsyncWhileRewriting => f.write_str(
                 "a power cut while it rewrites its log can lose what came since the rewrite began \
                  (no-appendfsync-on-rewrite yes)",
             ),
             Self::FewReplicas { have, wanted } => {
                 write!(f, "it has {have} replicas, and {wanted} are to be waited for")
             }
-            Self::StartsWithoutTheEnd => f.write_str(
+            Self::LoadsTruncatedLog => f.write_str(
                 "if the end of its log is damaged it starts without it (aof-load-truncated yes)",
             ),
             Self::FailsOver { wait_replicas: 0 } => f.write_str(
@@ -152,31 +152,34 @@ impl fmt::Display for Risk {
                 f,
                 "a failover to a replica that is not among the {wait_replicas} waited for can lose records"
             ),
-            Self::Untold { what } => write!(f, "it does not say how it is set up: {what}"),
+            Self::Unreported { what } => write!(f, "its settings cannot be read: {what}"),
         }
     }
 }
 
-/// Looks at every server that has records.
-pub(crate) async fn look(topology: &Topology) -> Result<Vec<Finding>, OpenError> {
+/// Inspects every server that has records.
+pub(crate) async fn inspect(topology: &Topology) -> Result<Vec<Finding>, OpenError> {
     let mut findings = Vec::new();
     for server in topology.masters() {
-        findings.extend(look_at(topology.options(), &server).await?);
+        findings.extend(inspect_server(topology.options(), &server).await?);
     }
     Ok(findings)
 }
 
-async fn look_at(options: &Options, server: &Arc<Server>) -> Result<Vec<Finding>, OpenError> {
+async fn inspect_server(
+    options: &Options,
+    server: &Arc<Server>,
+) -> Result<Vec<Finding>, OpenError> {
     let facts = Facts::of(server, options.connect_timeout).await?;
     let name = server.endpoint().to_string();
-    // It would serve us for as long as it has all the slots.
+    // It would serve us as long as it has all slots.
     if facts.is_of_a_cluster && !options.is_cluster() {
         return Err(OpenError::IsCluster { server: name });
     }
-    Ok(judge(&name, &facts, options))
+    Ok(evaluate(&name, &facts, options))
 }
 
-fn judge(server: &str, facts: &Facts, options: &Options) -> Vec<Finding> {
+fn evaluate(server: &str, facts: &Facts, options: &Options) -> Vec<Finding> {
     let wait_replicas = options.wait_replicas;
     let mut findings = Vec::new();
     let mut found = |risk, cure: &str| {
@@ -186,21 +189,24 @@ fn judge(server: &str, facts: &Facts, options: &Options) -> Vec<Finding> {
         let risk = Risk::Evicts { policy: facts.policy.clone() };
         found(risk, "CONFIG SET maxmemory-policy noeviction, or a server of its own for Semel");
     }
-    if let Some(what) = &facts.untold {
-        found(Risk::Untold { what: what.clone() }, "allow our user +config|get");
+    if let Some(what) = &facts.unreported {
+        found(Risk::Unreported { what: what.clone() }, "allow our user +config|get");
     }
     if !facts.has_log {
-        let risk = Risk::ForgetsInACrash { snapshots: facts.has_snapshots };
+        let risk = Risk::NotPersisted { snapshots: facts.has_snapshots };
         found(risk, "CONFIG SET appendonly yes");
     } else if let Some(fsync) = facts.fsync.as_ref().filter(|fsync| *fsync != "always") {
-        let risk = Risk::LosesTheLatest { fsync: fsync.clone() };
+        let risk = Risk::DelaysFsync { fsync: fsync.clone() };
         found(risk, "CONFIG SET appendfsync always, if that is too much");
     }
     if facts.has_log && facts.loads_truncated {
-        found(Risk::StartsWithoutTheEnd, "CONFIG SET aof-load-truncated no, to be asked instead");
+        found(
+            Risk::LoadsTruncatedLog,
+            "CONFIG SET aof-load-truncated no, so that it stops instead",
+        );
     }
-    if facts.has_log && facts.rests_while_rewriting {
-        found(Risk::RestsWhileRewriting, "CONFIG SET no-appendfsync-on-rewrite no");
+    if facts.has_log && facts.skips_fsync_while_rewriting {
+        found(Risk::SkipsFsyncWhileRewriting, "CONFIG SET no-appendfsync-on-rewrite no");
     }
     if facts.replicas < wait_replicas {
         let risk = Risk::FewReplicas { have: facts.replicas, wanted: wait_replicas };
@@ -229,17 +235,17 @@ mod tests {
             has_log: true,
             has_snapshots: false,
             fsync: Some("always".to_owned()),
-            rests_while_rewriting: false,
+            skips_fsync_while_rewriting: false,
             loads_truncated: false,
             replicas: 0,
             is_of_a_cluster: false,
-            untold: None,
+            unreported: None,
         }
     }
 
     fn codes(facts: &Facts, wait_replicas: u32) -> Vec<(&'static str, bool)> {
         let options = Options::from_url("redis://h:1").unwrap().wait_replicas(wait_replicas);
-        let findings = judge("h:1", facts, &options);
+        let findings = evaluate("h:1", facts, &options);
         findings.iter().map(|found| (found.code(), found.is_grave())).collect()
     }
 
@@ -267,20 +273,20 @@ mod tests {
         assert_eq!(codes(&replicated, 1), [("redis_fails_over", false)]);
         let few = [("redis_few_replicas", true), ("redis_fails_over", false)];
         assert_eq!(codes(&replicated, 2), few);
-        let resting = Facts { rests_while_rewriting: true, ..best() };
+        let resting = Facts { skips_fsync_while_rewriting: true, ..best() };
         assert_eq!(codes(&resting, 0), [("redis_rests_while_rewriting", true)]);
         let sentinels = Options::from_url("redis+sentinel://a/main").unwrap();
-        assert_eq!(judge("h:1", &best(), &sentinels)[0].code(), "redis_fails_over");
-        let silent = Facts { untold: Some("no".to_owned()), fsync: None, ..best() };
-        assert_eq!(codes(&silent, 0), [("redis_untold", true)]);
+        assert_eq!(evaluate("h:1", &best(), &sentinels)[0].code(), "redis_fails_over");
+        let hidden = Facts { unreported: Some("no".to_owned()), fsync: None, ..best() };
+        assert_eq!(codes(&hidden, 0), [("redis_untold", true)]);
     }
 
     #[test]
-    fn each_finding_says_what_it_means_and_what_to_do() {
+    fn each_finding_has_a_meaning_and_a_cure() {
         let late = Facts { fsync: Some("everysec".to_owned()), ..best() };
         let options = Options::from_url("redis://h:1").unwrap();
-        let said = judge("h:1", &late, &options)[0].to_string();
-        assert!(said.starts_with("h:1: ") && said.contains("two seconds"), "{said}");
-        assert!(said.contains("appendfsync always"), "{said}");
+        let reported = evaluate("h:1", &late, &options)[0].to_string();
+        assert!(reported.starts_with("h:1: ") && reported.contains("two seconds"), "{reported}");
+        assert!(reported.contains("appendfsync always"), "{reported}");
     }
 }

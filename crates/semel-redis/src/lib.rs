@@ -14,24 +14,24 @@
 //! Each verb is one call of a script (`lua/`), which reads the record, decides and writes where the
 //! record is, by the server's clock, in one round trip. A record is one key, which expires by itself.
 //!
-//! # The modules, in the order of a verb's way
+//! # The modules, in the order in which a verb passes them
 //!
-//! - `url`, `options`: where the servers are, and how they are spoken to
-//! - `store`: the verbs; `script`: what they send; `answer`, `value`: what comes back
-//! - `topology`: which server has a record (`slot`), and who is asked when that changes
-//! - `server`, `connection`, `tls`: the connections to one server
-//! - `near`: copies of records that a tiered store has elsewhere
-//! - `news`: hearing of changes that other nodes make
-//! - `findings`: how the servers may lose records
-//! - `error`: what can go wrong, and what it means
+//! - `url`, `options`: server addresses and connection settings
+//! - `store`: the verbs; `script`: the scripts and their calls; `answer`, `value`: their replies
+//! - `topology`: the server of each record (`slot`), refreshed when it changes
+//! - `server`, `connection`, `wire`, `tls`: the connections to one server
+//! - `replay_cache`: copies of records that a tiered store has elsewhere
+//! - `notifications`: subscriptions to the changes that other nodes make
+//! - `findings`: server settings that may lose records
+//! - `error`: failures and their meaning for the caller
 
 mod answer;
 mod connection;
 mod error;
 mod findings;
-mod near;
-mod news;
+mod notifications;
 mod options;
+mod replay_cache;
 mod script;
 mod server;
 mod slot;
@@ -44,7 +44,7 @@ mod wire;
 
 pub use error::OpenError;
 pub use findings::{Finding, Risk};
-pub use near::RedisNear;
 pub use options::Options;
+pub use replay_cache::RedisReplayCache;
 pub use store::RedisStore;
 pub use url::UrlError;

@@ -1,32 +1,28 @@
 use std::fmt;
-use std::sync::Arc;
 use std::time::Duration;
 
-use crate::connection::Dial;
-use crate::tls::Secure;
-use crate::topology::Topology;
+use crate::tls::TlsClient;
 use crate::url::{Address, Endpoint, Place, UrlError};
-use crate::{OpenError, RedisStore};
 
-/// Where the servers are, and how the store uses them.
+/// The servers' addresses and the settings of the store.
 #[derive(Clone, Debug)]
 pub struct Options {
     pub(crate) address: Address,
-    pub(crate) lanes: usize,
+    pub(crate) pool_max: usize,
     pub(crate) wait_replicas: u32,
     pub(crate) require_durable: bool,
     pub(crate) verb_timeout: Duration,
     pub(crate) connect_timeout: Duration,
     /// Made when the store is opened.
-    secure: Option<Secure>,
+    pub(crate) tls: Option<TlsClient>,
 }
 
-/// A connection that takes longer is given up.
+/// The timeout of a connection attempt.
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(1);
-/// Longer than anybody waits.
+/// The longest timeout that can be set.
 const VERB_TIMEOUT_MAX: Duration = Duration::from_hours(24);
-/// One server does everything on one thread, and each connection carries many verbs at once.
-const LANES: usize = 4;
+/// A server runs commands on one thread, and each connection carries many verbs at once.
+const POOL_MAX: usize = 4;
 
 // === impl Options ===
 
@@ -35,12 +31,12 @@ impl Options {
     ///
     /// - `redis://USER:PASSWORD@HOST:PORT/DATABASE`, and `rediss://` with TLS
     /// - `unix:///run/redis.sock`
-    /// - `redis+sentinel://HOST1,HOST2/NAME`: the master of that name, by what the sentinels say
+    /// - `redis+sentinel://HOST1,HOST2/NAME`: the master of that name, as reported by the sentinels
     /// - `redis+cluster://HOST1,HOST2`: a cluster, by some of its servers
     ///
     /// Parameters: `prefix` (of all keys, default `semel:`), `pool_max` (connections to each server,
     /// default 4), `wait_replicas`, `db`; `sslrootcert`, `sslcert` and `sslkey`; `sentinel_user` and
-    /// `sentinel_password`. Without a password the environment variable `REDISCLI_AUTH` is asked.
+    /// `sentinel_password`. Without a password the environment variable `REDISCLI_AUTH` is read.
     pub fn from_url(url: &str) -> Result<Self, UrlError> {
         let mut address = Address::parse(url)?;
         if address.login.password.is_none() {
@@ -52,43 +48,43 @@ impl Options {
             return Err(UrlError::Malformed { what, example: "redis://USER:PASSWORD@HOST:PORT" });
         }
         Ok(Self {
-            lanes: address.pool_max.unwrap_or(LANES),
+            pool_max: address.pool_max.unwrap_or(POOL_MAX),
             wait_replicas: address.wait_replicas.unwrap_or(0),
             require_durable: false,
             verb_timeout: Duration::from_secs(2),
             connect_timeout: CONNECT_TIMEOUT,
-            secure: None,
+            tls: None,
             address,
         })
     }
 
-    /// How many connections the store may open to each server; verbs share them.
+    /// The maximum number of connections to each server; verbs share them.
     #[must_use]
     pub fn pool_max(mut self, connections: usize) -> Self {
-        self.lanes = connections.max(1);
+        self.pool_max = connections.max(1);
         self
     }
 
-    /// How many replicas must have a record before the store answers with it. Zero, the default,
-    /// waits for none.
+    /// How many replicas must have a record before the store answers with it. Zero, the default, means
+    /// none.
     ///
-    /// This makes it less likely that a failover loses what was acknowledged. It does not make it
-    /// impossible: a replica that has it need not be the one that is promoted.
+    /// This makes it less likely that a failover loses an acknowledged record. It does not make it
+    /// impossible: a replica that has the record need not be the one that is promoted.
     #[must_use]
     pub fn wait_replicas(mut self, replicas: u32) -> Self {
         self.wait_replicas = replicas;
         self
     }
 
-    /// Refuses to open if a server may lose records, as far as its settings say: see
-    /// [`Finding::is_grave`](crate::Finding::is_grave). Without this it is only said in the log.
+    /// Refuses to open if a server may lose records, according to its settings: see
+    /// [`Finding::is_grave`](crate::Finding::is_grave). Without this the findings are only logged.
     #[must_use]
     pub fn require_durable(mut self, required: bool) -> Self {
         self.require_durable = required;
         self
     }
 
-    /// How long one verb may take.
+    /// The timeout of a verb.
     #[must_use]
     pub fn verb_timeout(mut self, limit: Duration) -> Self {
         self.verb_timeout = limit.clamp(Duration::from_millis(10), VERB_TIMEOUT_MAX);
@@ -102,34 +98,6 @@ impl Options {
 
     pub(crate) const fn has_sentinels(&self) -> bool {
         matches!(self.address.place, Place::Sentinel { .. })
-    }
-
-    /// How connections to servers are made.
-    pub(crate) fn dial(&self) -> Dial {
-        Dial {
-            login: self.address.login.clone(),
-            database: self.address.database,
-            secure: self.secure.clone(),
-            limit: self.connect_timeout,
-        }
-    }
-
-    /// How connections to sentinels are made.
-    pub(crate) fn dial_sentinel(&self) -> Dial {
-        Dial { login: self.address.sentinel_login.clone(), database: 0, ..self.dial() }
-    }
-
-    /// Connects, and checks that the servers can be written to.
-    pub async fn open(self) -> Result<RedisStore, OpenError> {
-        RedisStore::open(self.topology().await?).await
-    }
-
-    /// Finds out where the servers are, and checks that they can be written to.
-    pub(crate) async fn topology(mut self) -> Result<Arc<Topology>, OpenError> {
-        self.secure = self.address.tls.as_ref().map(Secure::new).transpose()?;
-        let topology = Arc::new(Topology::open(self).await?);
-        topology.check().await?;
-        Ok(topology)
     }
 }
 

@@ -1,17 +1,17 @@
-//! The scripts, one per verb.
+//! The Lua scripts, one per verb.
 //!
-//! A server knows a script by the hash of its text, once it was loaded there. It forgets them when it
-//! is restarted, and one that takes its place may never have known them. So they are loaded on every
-//! new connection, and if one is missing all the same it is sent with its text, which loads it.
+//! A server knows a script by the hash of its text once it was loaded. A restart forgets all scripts, and
+//! a promoted replica may never have known them. So they are loaded on every new connection, and a
+//! missing script is sent with its text, which loads it.
 
 use std::borrow::Cow;
 use std::sync::LazyLock;
 
 use redis::{Pipeline, Script as Hashed};
 use semel_core::RecordId;
-use semel_planted::{Bug, planted};
+use semel_core::planted::{Bug, planted};
 
-use crate::wire::question;
+use crate::wire::command;
 
 /// A script and its hash.
 #[derive(Debug)]
@@ -20,7 +20,7 @@ pub(crate) struct Script {
     hash: String,
 }
 
-/// All of them.
+/// All scripts.
 #[derive(Debug)]
 pub(crate) struct Scripts {
     pub(crate) claim: Script,
@@ -34,7 +34,7 @@ pub(crate) struct Scripts {
     /// For a server whose memory is full.
     pub(crate) health_full: Script,
     pub(crate) keep: Script,
-    pub(crate) tell: Script,
+    pub(crate) publish: Script,
 }
 
 pub(crate) static SCRIPTS: LazyLock<Scripts> = LazyLock::new(Scripts::new);
@@ -44,7 +44,7 @@ pub(crate) static SCRIPTS: LazyLock<Scripts> = LazyLock::new(Scripts::new);
 pub(crate) struct Call<'a> {
     pub(crate) script: &'a Script,
     pub(crate) key: &'a [u8],
-    /// Are replicas waited for afterwards?
+    /// Whether replicas are waited for afterwards.
     pub(crate) confirm: bool,
     pub(crate) args: &'a [Arg<'a>],
 }
@@ -56,9 +56,9 @@ pub(crate) enum Arg<'a> {
     Number(u64),
 }
 
-/// `#!lua` makes the server refuse a script that may write before its first line, if it could not
-/// write: being a replica, or out of memory, or unable to save. `even_if_full` lets it run, and write,
-/// when it is out of memory.
+/// `#!lua` makes the server refuse the script before its first line if the server cannot write: as a
+/// replica, out of memory, or unable to save. `even_if_full` lets the script run, and write, when the
+/// server is out of memory.
 macro_rules! script {
     (even_if_full: $($part:literal),+) => {
         script!(first: "#!lua flags=allow-oom\n"; $($part),+)
@@ -80,18 +80,18 @@ macro_rules! script {
 impl Scripts {
     fn new() -> Self {
         Self {
-            claim: script!("clock", "claim_usual", "record", "claim"),
+            claim: script!("clock", "claim_fast_path", "record", "claim"),
             claim_full: script!(even_if_full: "clock", "claim_full", "record", "claim"),
-            // These end or keep what was admitted, so they bring no more than that into a full memory.
+            // These end or extend admitted work, so they add no new records to a full memory.
             renew: script!(even_if_full: "clock", "record", "renew"),
-            settle: script!(even_if_full: "settle_usual", "clock", "record", "settle"),
+            settle: script!(even_if_full: "settle_fast_path", "clock", "record", "settle"),
             release: script!(even_if_full: "clock", "record", "release"),
             inspect: script!(even_if_full: "clock", "record", "inspect"),
             health: script!("clock", "record", "health"),
             health_full: script!(even_if_full: "clock", "record", "health"),
             keep: script!("clock", "record", "keep"),
             // It writes nothing.
-            tell: script!(even_if_full: "clock", "record", "tell"),
+            publish: script!(even_if_full: "clock", "record", "publish"),
         }
     }
 
@@ -99,9 +99,9 @@ impl Scripts {
     pub(crate) fn load(&self) -> Pipeline {
         let mut pipeline = redis::pipe();
         let Self { claim, claim_full, renew, settle, release, inspect, .. } = self;
-        let Self { health, health_full, keep, tell, .. } = self;
+        let Self { health, health_full, keep, publish, .. } = self;
         let ends = [renew, settle, release, inspect];
-        let others = [claim, claim_full, health, health_full, keep, tell];
+        let others = [claim, claim_full, health, health_full, keep, publish];
         for script in ends.into_iter().chain(others) {
             pipeline.cmd("SCRIPT").arg("LOAD").arg(&*script.code).ignore();
         }
@@ -149,7 +149,7 @@ fn with_planted(code: &'static str) -> Cow<'static, str> {
 // === impl Call ===
 
 impl Call<'_> {
-    /// About how long it is: of what can be long.
+    /// The approximate size: only arguments can be long.
     pub(crate) fn bytes(&self) -> usize {
         let length = |arg: &Arg<'_>| match arg {
             Arg::Bytes(bytes) => bytes.len(),
@@ -158,32 +158,32 @@ impl Call<'_> {
         self.args.iter().map(length).sum()
     }
 
-    /// The call by its hash.
-    pub(crate) fn write_by_hash(&self, outbox: &mut Vec<u8>) {
-        self.write(outbox, b"EVALSHA", self.script.hash.as_bytes());
+    /// Encodes the call by its hash.
+    pub(crate) fn write_by_hash(&self, out: &mut Vec<u8>) {
+        self.write(out, b"EVALSHA", self.script.hash.as_bytes());
     }
 
-    /// The call with its text, for a server that may not know it.
-    pub(crate) fn write_with_text(&self, outbox: &mut Vec<u8>) {
-        self.write(outbox, b"EVAL", self.script.code.as_bytes());
+    /// Encodes the call with its text, for a server that may not know the script.
+    pub(crate) fn write_with_text(&self, out: &mut Vec<u8>) {
+        self.write(out, b"EVAL", self.script.code.as_bytes());
     }
 
-    fn write(&self, outbox: &mut Vec<u8>, name: &[u8], script: &[u8]) {
+    fn write(&self, out: &mut Vec<u8>, name: &[u8], script: &[u8]) {
         let head = [name, script, b"1", self.key, if self.confirm { b"1" } else { b"0" }];
-        question::begin(outbox, head.len() + self.args.len());
-        for word in head {
-            question::word(outbox, word);
+        command::begin(out, head.len() + self.args.len());
+        for part in head {
+            command::bulk(out, part);
         }
         for arg in self.args {
             match arg {
-                Arg::Bytes(bytes) => question::word(outbox, bytes),
-                Arg::Number(number) => question::number(outbox, *number),
+                Arg::Bytes(bytes) => command::bulk(out, bytes),
+                Arg::Number(number) => command::number(out, *number),
             }
         }
     }
 }
 
-/// The key of a record: the prefix, and its id in hexadecimal, so that people can look for it.
+/// The key of a record: the prefix, and its id in hexadecimal, so that operators can search for it.
 pub(crate) fn key(prefix: &str, id: RecordId) -> Vec<u8> {
     const DIGITS: &[u8; 16] = b"0123456789abcdef";
     let mut key = Vec::with_capacity(prefix.len() + 64);

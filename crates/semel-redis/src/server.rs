@@ -1,4 +1,4 @@
-//! One server, and the connections to it.
+//! One server, and the connections to it: shared ones, and exclusive ones for verbs that wait for replicas.
 
 use std::cell::Cell;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -9,63 +9,60 @@ use redis::{RedisError, Value};
 use tokio::sync::Semaphore;
 use tokio::time::{Instant, timeout, timeout_at};
 
-use crate::answer::rests_on_a_record;
-use crate::connection::{Connection, Dial};
+use crate::answer::depends_on_a_record;
+use crate::connection::{CallOptions, Connection, Connector};
 use crate::error::{Failure, OpenError};
 use crate::script::Call;
 use crate::url::Endpoint;
 
-/// A server. Verbs share a few connections to it; those that wait for replicas have one each.
+/// A server. Verbs share a few pipelined connections; those that wait for replicas have one each.
 #[derive(Debug)]
 pub(crate) struct Server {
     endpoint: Endpoint,
     number: usize,
-    /// One that it had when it was last looked for.
+    /// A key of this server, as last found.
     key: Mutex<Option<Arc<[u8]>>>,
-    dial: Dial,
-    lanes: Vec<Lane>,
-    alone: Alone,
+    connector: Connector,
+    /// Each thread keeps to one of them.
+    shared: Vec<SharedConnection>,
+    exclusive: ExclusiveConnections,
 }
 
-/// A place for a connection, which is made when it is needed.
+/// A connection that is made on first use.
 #[derive(Debug, Default)]
-struct Lane {
+struct SharedConnection {
     open: Mutex<Option<Arc<Connection>>>,
-    /// Held by the one who makes it; remembers why that failed last.
-    making: tokio::sync::Mutex<Option<(Instant, OpenError)>>,
+    /// Held while it is made; remembers the last failure.
+    connecting: tokio::sync::Mutex<Option<(Instant, OpenError)>>,
 }
 
-/// Connections that are used by one verb at a time.
+/// Connections that serve one verb at a time.
 #[derive(Debug)]
-struct Alone {
-    places: Semaphore,
-    /// And since when.
+struct ExclusiveConnections {
+    permits: Semaphore,
+    /// With the start of their idle time.
     idle: Mutex<Vec<(Arc<Connection>, Instant)>>,
 }
 
-/// How a verb is to be done.
-#[derive(Clone, Copy, Debug)]
-pub(crate) struct Terms {
-    pub(crate) deadline: Instant,
-    /// So many replicas must have what it writes.
-    pub(crate) replicas: u32,
-    /// The key is on its way to this server, which must be told that we know.
-    pub(crate) asking: bool,
-}
-
-/// How many verbs may wait for replicas at once, per server (I10).
-const ALONE_MAX: usize = 64;
-/// How long one of their connections is kept without use.
+/// The maximum number of verbs that wait for replicas, per server (I10).
+const EXCLUSIVE_MAX: usize = 64;
+/// How long an idle exclusive connection is kept.
 const IDLE_MAX: Duration = Duration::from_mins(1);
 
 // === impl Server ===
 
 impl Server {
-    /// `number` tells it from the others that are known.
-    pub(crate) fn new(endpoint: Endpoint, number: usize, dial: Dial, lanes: usize) -> Self {
-        let lanes = (0..lanes).map(|_| Lane::default()).collect();
-        let alone = Alone { places: Semaphore::new(ALONE_MAX), idle: Mutex::default() };
-        Self { endpoint, number, key: Mutex::default(), dial, lanes, alone }
+    /// `number` is unique among the known servers.
+    pub(crate) fn new(
+        endpoint: Endpoint,
+        number: usize,
+        connector: Connector,
+        pool_max: usize,
+    ) -> Self {
+        let shared = (0..pool_max).map(|_| SharedConnection::default()).collect();
+        let permits = Semaphore::new(EXCLUSIVE_MAX);
+        let exclusive = ExclusiveConnections { permits, idle: Mutex::default() };
+        Self { endpoint, number, key: Mutex::default(), connector, shared, exclusive }
     }
 
     pub(crate) const fn endpoint(&self) -> &Endpoint {
@@ -76,7 +73,7 @@ impl Server {
         self.number
     }
 
-    /// A key that is fit, as the last one was, or else as `find` finds one.
+    /// The last key if it is still fit, else one that `find` finds.
     pub(crate) fn remembered_key(
         &self,
         is_fit: impl Fn(&[u8]) -> bool,
@@ -89,159 +86,176 @@ impl Server {
         key.clone()
     }
 
-    /// Calls a script. A connection that broke may have been an old one, so the question is asked once
-    /// more: whatever came of it the first time, that does no harm.
+    /// Calls a script. A connection that broke may have been a stale one, so the call is repeated once: a
+    /// repeated verb recognises itself.
     pub(crate) async fn call(
         self: &Arc<Self>,
         call: &Call<'_>,
-        terms: Terms,
+        options: CallOptions,
     ) -> Result<Value, Failure> {
-        let first = match self.call_once(call, terms).await {
+        let first = match self.call_once(call, options).await {
             Err(Failure::Broken(first)) => first,
             answer => return answer,
         };
-        // What is rare is boxed: every verb would make room for it, and be moved about with it.
-        Box::pin(self.call_again(call, terms, first)).await
+        // The rare path is boxed: every verb would carry its size otherwise.
+        Box::pin(self.call_again(call, options, first)).await
     }
 
     async fn call_again(
         self: &Arc<Self>,
         call: &Call<'_>,
-        terms: Terms,
+        options: CallOptions,
         first: RedisError,
     ) -> Result<Value, Failure> {
-        match self.call_once(call, terms).await {
+        match self.call_once(call, options).await {
             Err(again) if !again.maybe_applied() => Err(Failure::Broken(first)),
             answer => answer,
         }
     }
 
-    async fn call_once(self: &Arc<Self>, call: &Call<'_>, terms: Terms) -> Result<Value, Failure> {
-        if terms.replicas == 0 {
-            return self.call_shared(call, terms).await;
+    async fn call_once(
+        self: &Arc<Self>,
+        call: &Call<'_>,
+        options: CallOptions,
+    ) -> Result<Value, Failure> {
+        if options.replicas == 0 {
+            return self.call_shared(call, options).await;
         }
-        Box::pin(self.call_alone(call, terms)).await
+        Box::pin(self.call_exclusive(call, options)).await
     }
 
     async fn call_shared(
         self: &Arc<Self>,
         call: &Call<'_>,
-        terms: Terms,
+        options: CallOptions,
     ) -> Result<Value, Failure> {
-        let own = self.own_lane();
-        let connection = match self.lanes[own].open() {
+        let own = self.of_this_thread();
+        let connection = match self.shared[own].open() {
             Some(open) => open,
-            None => Box::pin(self.in_time(terms, self.connected(own))).await?,
+            None => Box::pin(self.before_deadline(options, self.connected(own))).await?,
         };
-        connection.call(call, terms).await
+        connection.call(call, options).await
     }
 
-    /// On a connection of its own, on which it then waits for replicas.
-    async fn call_alone(&self, call: &Call<'_>, terms: Terms) -> Result<Value, Failure> {
-        let Ok(Ok(place)) = timeout_at(terms.deadline, self.alone.places.acquire()).await else {
+    /// Calls on an exclusive connection, on which it then waits for replicas.
+    async fn call_exclusive(
+        &self,
+        call: &Call<'_>,
+        options: CallOptions,
+    ) -> Result<Value, Failure> {
+        let Ok(Ok(permit)) = timeout_at(options.deadline, self.exclusive.permits.acquire()).await
+        else {
             let server = self.endpoint.to_string();
-            return Err(Failure::Unasked(OpenError::Busy { server, max: ALONE_MAX }));
+            return Err(Failure::NotSent(OpenError::Busy { server, max: EXCLUSIVE_MAX }));
         };
         let connecting = async {
-            match self.alone.take() {
+            match self.exclusive.take() {
                 Some(idle) => Ok(idle),
                 None => self.connect().await,
             }
         };
-        let connection = self.in_time(terms, connecting).await?;
-        let asked = confirmed(&connection, call, terms);
-        let answer = timeout_at(terms.deadline, asked).await.unwrap_or(Err(Failure::Silent));
-        // Given back before its place, so that no more are open than there are places.
-        if !matches!(answer, Err(Failure::Broken(_) | Failure::Silent | Failure::Unconfirmed(_))) {
-            self.alone.give_back(connection);
+        let connection = self.before_deadline(options, connecting).await?;
+        let confirming = confirmed(&connection, call, options);
+        let answer =
+            timeout_at(options.deadline, confirming).await.unwrap_or(Err(Failure::Timeout));
+        // Given back before its permit, so that there are never more connections than permits.
+        if !matches!(answer, Err(Failure::Broken(_) | Failure::Timeout | Failure::Unconfirmed(_))) {
+            self.exclusive.give_back(connection);
         }
-        drop(place);
+        drop(permit);
         answer
     }
 
-    /// What comes before a question is asked.
-    async fn in_time<T>(
+    /// Prepares a call within its deadline.
+    async fn before_deadline<T>(
         &self,
-        terms: Terms,
+        options: CallOptions,
         preparing: impl Future<Output = Result<T, OpenError>>,
     ) -> Result<T, Failure> {
-        match timeout_at(terms.deadline, preparing).await {
-            Ok(ready) => ready.map_err(Failure::Unasked),
-            Err(_) => Err(Failure::Unasked(OpenError::silent(&self.endpoint, self.dial.limit))),
+        match timeout_at(options.deadline, preparing).await {
+            Ok(ready) => ready.map_err(Failure::NotSent),
+            Err(_) => {
+                Err(Failure::NotSent(OpenError::timed_out(&self.endpoint, self.connector.limit)))
+            }
         }
     }
 
-    /// May we wait for replicas?
+    /// Checks that `WAIT` is allowed.
     pub(crate) async fn check_wait(self: &Arc<Self>) -> Result<(), OpenError> {
         let connection = self.connection().await?;
         let waiting = connection.wait(0, Duration::from_millis(1));
-        match timeout(self.dial.limit, waiting).await {
-            Ok(waited) => waited.map(drop).map_err(|error| OpenError::said(&self.endpoint, &error)),
-            Err(_) => Err(OpenError::silent(&self.endpoint, self.dial.limit)),
+        match timeout(self.connector.limit, waiting).await {
+            Ok(waited) => {
+                waited.map(drop).map_err(|error| OpenError::reported(&self.endpoint, &error))
+            }
+            Err(_) => Err(OpenError::timed_out(&self.endpoint, self.connector.limit)),
         }
     }
 
-    /// A connection for other questions than those of the store.
+    /// A shared connection, for commands other than verbs.
     pub(crate) async fn connection(self: &Arc<Self>) -> Result<Arc<Connection>, OpenError> {
-        self.connected(self.own_lane()).await
+        self.connected(self.of_this_thread()).await
     }
 
-    /// The lane of this thread.
-    fn own_lane(&self) -> usize {
-        own_number() % self.lanes.len()
+    /// The index of this thread's connection.
+    fn of_this_thread(&self) -> usize {
+        thread_number() % self.shared.len()
     }
 
-    /// The connection of a lane. It is made in a task of its own: whoever gives up waiting for it leaves it
-    /// to the next.
+    /// A shared connection. It is made in a task of its own, so that the attempt outlives a caller that
+    /// gives up.
     async fn connected(self: &Arc<Self>, number: usize) -> Result<Arc<Connection>, OpenError> {
-        if let Some(open) = self.lanes[number].open() {
+        if let Some(open) = self.shared[number].open() {
             return Ok(open);
         }
         let (here, came) = (self.clone(), Instant::now());
-        let making = tokio::spawn(async move { here.make(number, came).await });
-        let gone = |_| OpenError::silent(&self.endpoint, self.dial.limit);
-        making.await.map_err(gone)?
+        let connecting = tokio::spawn(async move { here.connect_shared(number, came).await });
+        let gone = |_| OpenError::timed_out(&self.endpoint, self.connector.limit);
+        connecting.await.map_err(gone)?
     }
 
-    async fn make(&self, number: usize, came: Instant) -> Result<Arc<Connection>, OpenError> {
-        let lane = &self.lanes[number];
-        let mut making = lane.making.lock().await;
-        if let Some(open) = lane.open() {
+    async fn connect_shared(
+        &self,
+        number: usize,
+        came: Instant,
+    ) -> Result<Arc<Connection>, OpenError> {
+        let shared = &self.shared[number];
+        let mut last = shared.connecting.lock().await;
+        if let Some(open) = shared.open() {
             return Ok(open);
         }
-        // Whoever waited for another's try is told how that went.
-        if let Some((_, error)) = making.as_ref().filter(|(failed, _)| *failed >= came) {
+        // Callers that waited for this attempt share its error.
+        if let Some((_, error)) = last.as_ref().filter(|(failed, _)| *failed >= came) {
             return Err(error.clone());
         }
         match self.connect().await {
             Ok(connection) => {
-                *making = None;
-                *lane.lock() = Some(connection.clone());
+                *last = None;
+                *shared.lock() = Some(connection.clone());
                 Ok(connection)
             }
             Err(error) => {
-                *making = Some((Instant::now(), error.clone()));
+                *last = Some((Instant::now(), error.clone()));
                 Err(error)
             }
         }
     }
 
     async fn connect(&self) -> Result<Arc<Connection>, OpenError> {
-        let connection = self.dial.connect(&self.endpoint).await?;
-        let loading = timeout(self.dial.limit, connection.load());
+        let connection = self.connector.connect(&self.endpoint).await?;
+        let loading = timeout(self.connector.limit, connection.load());
         match loading.await {
             Ok(Ok(())) => Ok(Arc::new(connection)),
-            Ok(Err(error)) => Err(OpenError::said(&self.endpoint, &error)),
-            Err(_) => Err(OpenError::silent(&self.endpoint, self.dial.limit)),
+            Ok(Err(error)) => Err(OpenError::reported(&self.endpoint, &error)),
+            Err(_) => Err(OpenError::timed_out(&self.endpoint, self.connector.limit)),
         }
     }
 }
 
-// === impl Lane ===
+// === impl SharedConnection ===
 
-impl Lane {
-    /// Its connection, if more may be asked there. Those who still wait for answers on another keep that
-    /// one open.
+impl SharedConnection {
+    /// The connection, if it takes more calls. A closing one stays open while calls wait on it.
     fn open(&self) -> Option<Arc<Connection>> {
         let mut open = self.lock();
         open.take_if(|open| !open.is_open());
@@ -253,9 +267,9 @@ impl Lane {
     }
 }
 
-// === impl Alone ===
+// === impl ExclusiveConnections ===
 
-impl Alone {
+impl ExclusiveConnections {
     fn take(&self) -> Option<Arc<Connection>> {
         let mut idle = self.lock();
         idle.retain(|(connection, since)| connection.is_open() && since.elapsed() < IDLE_MAX);
@@ -271,28 +285,28 @@ impl Alone {
     }
 }
 
-/// An answer that so many replicas have what it rests on.
+/// Calls a script, and waits for replicas if the answer depends on a record.
 async fn confirmed(
     connection: &Connection,
     call: &Call<'_>,
-    terms: Terms,
+    options: CallOptions,
 ) -> Result<Value, Failure> {
-    let answer = connection.call(call, terms).await?;
-    if !rests_on_a_record(&answer) {
+    let answer = connection.call(call, options).await?;
+    if !depends_on_a_record(&answer) {
         return Ok(answer);
     }
-    // The server gives up a little earlier than we do, so that we hear how far it came.
-    let limit = terms.deadline.saturating_duration_since(Instant::now()).mul_f64(0.8);
-    match connection.wait(terms.replicas, limit).await {
-        Ok(have) if have >= terms.replicas => Ok(answer),
+    // The server's limit is shorter than ours, so that it can report how many replicas have it.
+    let limit = options.deadline.saturating_duration_since(Instant::now()).mul_f64(0.8);
+    match connection.wait(options.replicas, limit).await {
+        Ok(have) if have >= options.replicas => Ok(answer),
         Ok(have) => Err(Failure::FewReplicas { have }),
         Err(error) => Err(Failure::Unconfirmed(error)),
     }
 }
 
-/// A number of this thread's own. A thread that keeps to one connection, and drives it, needs no other
-/// to be woken for an answer.
-fn own_number() -> usize {
+/// A number of this thread. A thread that keeps to one connection, and drives it, needs no wake-up of
+/// another thread for a reply.
+fn thread_number() -> usize {
     static NEXT: AtomicUsize = AtomicUsize::new(0);
     thread_local! {
         static OWN: Cell<Option<usize>> = const { Cell::new(None) };

@@ -1,4 +1,4 @@
-//! Which part of a cluster a key belongs to.
+//! Hash slots of a cluster.
 
 /// The number of a hash slot.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -9,7 +9,7 @@ pub(crate) const SLOTS: usize = 16_384;
 // === impl Slot ===
 
 impl Slot {
-    /// Of a key without braces, as ours are.
+    /// The slot of a key without braces, as ours are.
     pub(crate) fn of(key: &[u8]) -> Self {
         Self(crc16(key) % 16_384)
     }
@@ -36,7 +36,7 @@ mod tests {
     fn the_checksum_is_the_one_of_the_specification() {
         assert_eq!(crc16(b"123456789"), 0x31c3);
         assert_eq!(crc16(b""), 0);
-        // As `CLUSTER KEYSLOT` says.
+        // As reported by `CLUSTER KEYSLOT`.
         assert_eq!(Slot::of(b"foo"), Slot(12182));
         assert_eq!(Slot::of(b"bar"), Slot(5061));
     }

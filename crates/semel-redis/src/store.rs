@@ -11,54 +11,62 @@ use semel_store::{
 
 use crate::answer::Answer;
 use crate::error::{Failed, corrupt};
-use crate::findings::{Lookout, refuse};
-use crate::news::News;
+use crate::findings::{DurabilityMonitor, refuse};
+use crate::notifications::Notifications;
 use crate::script::{Arg, Call, SCRIPTS, Script, key};
 use crate::topology::Topology;
 use crate::value::{self, HELD, RELEASED};
-use crate::{Finding, OpenError, findings};
+use crate::{Finding, OpenError, Options, findings};
 
 /// Keeps records in Redis. Clones share their connections.
 #[derive(Clone, Debug)]
 pub struct RedisStore {
     topology: Arc<Topology>,
-    news: Arc<News>,
-    lookout: Arc<Lookout>,
+    notifications: Arc<Notifications>,
+    monitor: Arc<DurabilityMonitor>,
 }
 
-/// Longer than anything lasts: 30,000 years, which a script still counts exactly.
+/// Longer than any lease or retention: 30,000 years, which a script still counts exactly.
 const MILLIS_MAX: u64 = 1_000_000_000_000_000;
+
+// === impl Options ===
+
+impl Options {
+    /// Connects, and checks that the servers can be written to.
+    pub async fn open(self) -> Result<RedisStore, OpenError> {
+        RedisStore::open(Topology::connect(self).await?).await
+    }
+}
 
 // === impl RedisStore ===
 
 impl RedisStore {
-    pub(crate) async fn open(topology: Arc<Topology>) -> Result<Self, OpenError> {
-        let (news, lookout) = (News::new(topology.clone()), Arc::default());
-        let store = Self { topology, news, lookout };
+    async fn open(topology: Arc<Topology>) -> Result<Self, OpenError> {
+        let (notifications, monitor) = (Notifications::new(topology.clone()), Arc::default());
+        let store = Self { topology, notifications, monitor };
         let findings = store.findings().await?;
         if store.topology.options().require_durable {
             refuse(findings.iter().filter(|finding| finding.is_grave()))?;
         }
-        findings.iter().for_each(Finding::say);
-        store.lookout.begin(&store.topology, &findings);
-        store.lookout.keep_looking(&store.topology);
+        findings.iter().for_each(Finding::log);
+        store.monitor.begin(&store.topology, &findings);
+        store.monitor.keep_inspecting(&store.topology);
         Ok(store)
     }
 
-    /// How the servers may lose records, as far as their settings say. Nothing if they keep what they
-    /// were given.
+    /// The risks of losing records, according to the servers' settings. Empty if there is none.
     pub async fn findings(&self) -> Result<Vec<Finding>, OpenError> {
-        findings::look(&self.topology).await
+        findings::inspect(&self.topology).await
     }
 
-    /// Those who took over since the store was opened are as durable as it is required.
+    /// Checks the servers that were promoted since the store was opened, if durability is required.
     async fn check_durable(&self) -> Result<(), OpenError> {
-        let looked = self.lookout.look(&self.topology).await;
+        let inspected = self.monitor.inspect(&self.topology).await;
         if !self.topology.options().require_durable {
             return Ok(());
         }
-        self.lookout.refusal()?;
-        looked
+        self.monitor.refusal()?;
+        inspected
     }
 
     /// Makes one verb's round trip.
@@ -69,21 +77,21 @@ impl RedisStore {
         id: RecordId,
         args: &[Arg<'_>],
     ) -> Result<Answer, StoreError> {
-        let answer = self.ask(script, id, args).await;
+        let answer = self.send(script, id, args).await;
         let answer =
             answer.map_err(|failed| failed.into_store_error(verb, self.topology.options()))?;
         Answer::read(answer).map_err(|damage| corrupt(id, &damage))
     }
 
-    async fn ask(&self, script: &Script, id: RecordId, args: &[Arg<'_>]) -> Result<Value, Failed> {
+    async fn send(&self, script: &Script, id: RecordId, args: &[Arg<'_>]) -> Result<Value, Failed> {
         let options = self.topology.options();
         let key = key(options.address.prefix.as_str(), id);
         let call = Call { script, key: &key, confirm: options.wait_replicas > 0, args };
         self.topology.call(&call, options.wait_replicas).await
     }
 
-    /// Claims on a server that has refused to because its memory is full: all but a new execution is
-    /// answered.
+    /// Claims on a server that has refused because its memory is full: everything except a new execution
+    /// is answered.
     async fn claim_full(
         &self,
         id: RecordId,
@@ -109,7 +117,7 @@ impl Store for RedisStore {
                 millis(policy.ttl()),
                 on_abandoned(policy.on_abandoned()),
             ];
-            let answer = match self.ask(&SCRIPTS.claim, id, &args).await {
+            let answer = match self.send(&SCRIPTS.claim, id, &args).await {
                 Ok(answer) => Answer::read(answer).map_err(|damage| corrupt(id, &damage))?,
                 Err(full) if full.is_full() => Box::pin(self.claim_full(id, &args, full)).await?,
                 Err(failed) => {
@@ -121,10 +129,10 @@ impl Store for RedisStore {
     }
 
     fn watch(&self, id: RecordId) -> Option<Watch> {
-        Some(self.news.watch(key(self.topology.options().address.prefix.as_str(), id)))
+        Some(self.notifications.watch(key(self.topology.options().address.prefix.as_str(), id)))
     }
 
-    fn part(&self, id: RecordId) -> usize {
+    fn shard(&self, id: RecordId) -> usize {
         let prefix = self.topology.options().address.prefix.as_str();
         self.topology.part(|| key(prefix, id))
     }
@@ -186,18 +194,20 @@ impl Store for RedisStore {
         })
     }
 
-    /// There is nothing to do: the server deletes what has expired by itself.
+    /// Nothing to do: the server deletes expired keys by itself.
     fn sweep(&self, _limit: usize) -> StoreFuture<'_, Swept> {
         Box::pin(async { Ok(Swept { deleted: 0, more: false }) })
     }
 
-    /// All servers can be written to, with as many replicas as are waited for, and are durable if they must
-    /// be. One whose memory is full serves what it has, so it is well, and noted. And the latest of their clocks: what is not expired by that one is not expired anywhere.
+    /// Checks that all servers can be written to, with as many replicas as `wait_replicas`, and are
+    /// durable if that is required. A server whose memory is full serves its records, so it is healthy,
+    /// with a note. The time is the latest of their clocks: what is not expired by that clock is not
+    /// expired anywhere.
     fn health(&self) -> StoreFuture<'_, Health> {
         Box::pin(async move {
             let options = self.topology.options();
-            let looked = self.topology.look(options.wait_replicas).await;
-            let answers = looked.map_err(|failed| failed.into_store_error("health", options))?;
+            let probed = self.topology.probe(options.wait_replicas).await;
+            let answers = probed.map_err(|failed| failed.into_store_error("health", options))?;
             self.check_durable().await?;
             let clock = |answer| Answer::read(answer).and_then(|answer| answer.clock()).ok();
             let clocks: Option<Vec<Timestamp>> = answers.into_iter().map(clock).collect();

@@ -1,4 +1,4 @@
-//! Which server has a record: one, the one that sentinels name, or one of a cluster.
+//! The server of each record: a single one, the one that sentinels name, or one of a cluster.
 
 mod cluster;
 mod fullness;
@@ -16,57 +16,68 @@ use tokio::task::JoinHandle;
 use tokio::time::{Instant, sleep, timeout_at};
 
 use crate::Options;
+use crate::connection::CallOptions;
 use crate::error::{Failed, Failure, OpenError};
 use crate::script::{Call, SCRIPTS};
-use crate::server::{Server, Terms};
+use crate::server::Server;
 use crate::slot::Slot;
+use crate::tls::TlsClient;
 use crate::url::{Endpoint, Place};
 
 use cluster::Map;
 use fullness::Fullness;
 use servers::Servers;
 
-/// All servers of a store, and who has what.
+/// All servers of a store, and their slots.
 #[derive(Debug)]
 pub(crate) struct Topology {
     servers: Servers,
     known: RwLock<Arc<Known>>,
-    /// Held by the one who asks anew; remembers when that was last.
-    asking: tokio::sync::Mutex<Option<Instant>>,
-    /// Told when another may have records.
+    /// Held during a refresh; the time of the latest one.
+    refreshing: tokio::sync::Mutex<Option<Instant>>,
+    /// Notified when another server may have records.
     changes: watch::Sender<()>,
     fullness: Fullness,
 }
 
-/// Who has what, as far as we know.
+/// The latest known assignment of slots.
 #[derive(Debug)]
 enum Known {
-    /// One has everything.
+    /// One server has everything.
     One(Arc<Server>),
-    /// Each slot is somebody's.
+    /// Each slot has its server.
     Cluster(Map),
 }
 
-/// How often a verb is sent, redirections not included.
+/// The maximum number of tries of a verb, redirections not included.
 const TRIES: u32 = 6;
-/// Servers that send us from one to the other may need a moment to agree. Each time a little longer is
-/// waited, up to the longest, for as long as the verb has time.
+/// Servers that redirect to each other may need a moment to agree. Each pause is longer, up to the
+/// maximum, until the deadline of the verb.
 const REDIRECTED_PAUSE: Duration = Duration::from_millis(10);
 const REDIRECTED_PAUSE_MAX: Duration = Duration::from_millis(100);
-/// The servers are not asked who has what more often than this.
-const ASK_PAUSE: Duration = Duration::from_millis(100);
-/// How many keys are tried to find one of a server's.
+/// The minimum interval between two refreshes.
+const REFRESH_INTERVAL_MIN: Duration = Duration::from_millis(100);
+/// The maximum number of keys that are tried to find one of a given server.
 const KEYS_TRIED: u32 = 100_000;
 
 // === impl Topology ===
 
 impl Topology {
-    pub(crate) async fn open(options: Options) -> Result<Self, OpenError> {
+    /// Finds the servers, and checks that they can be written to.
+    pub(crate) async fn connect(mut options: Options) -> Result<Arc<Self>, OpenError> {
+        let tls = options.address.tls.as_ref().map(TlsClient::new).transpose();
+        options.tls = tls.map_err(|what| OpenError::Tls { what })?;
+        let topology = Arc::new(Self::open(options).await?);
+        topology.check().await?;
+        Ok(topology)
+    }
+
+    async fn open(options: Options) -> Result<Self, OpenError> {
         let servers = Servers::new(options);
-        let known = RwLock::new(Arc::new(ask(&servers, &[]).await?));
+        let known = RwLock::new(Arc::new(fetch(&servers, &[]).await?));
         let changes = watch::Sender::new(());
-        let (asking, fullness) = (tokio::sync::Mutex::default(), Fullness::default());
-        Ok(Self { servers, known, asking, changes, fullness })
+        let (refreshing, fullness) = (tokio::sync::Mutex::default(), Fullness::default());
+        Ok(Self { servers, known, refreshing, changes, fullness })
     }
 
     pub(crate) fn options(&self) -> &Options {
@@ -81,12 +92,12 @@ impl Topology {
         }
     }
 
-    /// Hears when a server may have records that had none before.
+    /// Notifies when a server may have records that had none before.
     pub(crate) fn changes(&self) -> watch::Receiver<()> {
         self.changes.subscribe()
     }
 
-    /// A number for the server that has a key, if it fails by itself; zero stands for all.
+    /// The number of the shard that has a key; zero if there is only one.
     pub(crate) fn part(&self, key: impl FnOnce() -> Vec<u8>) -> usize {
         match &*self.known() {
             Known::One(_) => 0,
@@ -96,19 +107,19 @@ impl Topology {
         }
     }
 
-    /// Can all servers be written to, but for one that is only full, and waited for?
+    /// Checks that all servers can be written to (a full one counts), and that `WAIT` is allowed.
     pub(crate) async fn check(self: &Arc<Self>) -> Result<(), OpenError> {
-        self.look(0).await.map_err(Failed::into_open_error)?;
+        self.probe(0).await.map_err(Failed::into_open_error)?;
         for server in self.masters().iter().filter(|_| self.options().wait_replicas > 0) {
             server.check_wait().await?;
         }
         Ok(())
     }
 
-    /// Calls a script where its record is.
+    /// Calls a script on the server of its record.
     ///
-    /// A verb whose effect is unknown may be sent again, which all of them allow. So a connection that
-    /// broke, or a server that was replaced, is not the caller's problem if there is another.
+    /// A verb whose effect is unknown may be sent again, which all verbs allow. So a broken connection or
+    /// a replaced server is hidden from the caller if there is another.
     pub(crate) async fn call(
         self: &Arc<Self>,
         call: &Call<'_>,
@@ -116,32 +127,32 @@ impl Topology {
     ) -> Result<Value, Failed> {
         let slot = Slot::of(call.key);
         let began = Instant::now();
-        let terms =
-            Terms { deadline: began + self.options().verb_timeout, replicas, asking: false };
+        let options =
+            CallOptions { deadline: began + self.options().verb_timeout, replicas, asking: false };
         let server = match self.server_known(slot) {
             Some(server) => server,
-            None => Box::pin(self.server_of(slot, terms.deadline)).await?,
+            None => Box::pin(self.server_of(slot, options.deadline)).await?,
         };
-        let failure = match server.call(call, terms).await {
+        let failure = match server.call(call, options).await {
             Ok(answer) => return Ok(answer),
             Err(failure) => failure,
         };
-        Box::pin(self.call_again(call, terms, (server, failure, began))).await
+        Box::pin(self.call_again(call, options, (server, failure, began))).await
     }
 
-    /// After a first failure.
+    /// Retries and redirections after the first failure.
     async fn call_again(
         self: &Arc<Self>,
         call: &Call<'_>,
-        mut terms: Terms,
+        mut options: CallOptions,
         (mut server, mut failure, mut began): (Arc<Server>, Failure, Instant),
     ) -> Result<Value, Failed> {
-        let (slot, deadline) = (Slot::of(call.key), terms.deadline);
+        let (slot, deadline) = (Slot::of(call.key), options.deadline);
         let mut failed: Option<Failed> = None;
         let (mut tries, mut redirections) = (1, 0);
         loop {
             let redirected = self.redirected(&server, slot, &failure);
-            terms.asking = redirected.as_ref().is_some_and(|(_, asking)| *asking);
+            options.asking = redirected.as_ref().is_some_and(|(_, asking)| *asking);
             let next = if let Some((next, _)) = redirected {
                 let pause = (REDIRECTED_PAUSE * redirections).min(REDIRECTED_PAUSE_MAX);
                 redirections += 1;
@@ -151,7 +162,7 @@ impl Topology {
                 let next = self.elsewhere(&server, slot, &failure, (began, deadline)).await;
                 next.filter(|_| tries <= TRIES).map(|next| (next, Duration::ZERO))
             };
-            // Once it may have taken effect, a later "no" does not say that it has not.
+            // Once a try may have taken effect, a later refusal does not prove that it has not.
             if !failed.as_ref().is_some_and(Failed::maybe_applied) {
                 failed = Some(Failed { failure, server: server.endpoint().to_string() });
             }
@@ -161,19 +172,20 @@ impl Topology {
             }
             server = next;
             began = Instant::now();
-            failure = match server.call(call, terms).await {
+            failure = match server.call(call, options).await {
                 Ok(answer) => return Ok(answer),
                 Err(failure) => failure,
             };
         }
-        Err(failed.unwrap_or_else(|| self.nobody()))
+        Err(failed.unwrap_or_else(|| self.unassigned()))
     }
 
-    /// Asks every server that has records for its clock, as a claim would be asked for. Notes which are full.
+    /// Reads the clock of every server that has records, with a script that a server refuses whenever it
+    /// would refuse a claim. Notes which are full.
     ///
-    /// With a key that the server has: without one, it would answer also if it knew that the cluster is
-    /// not whole.
-    pub(crate) async fn look(self: &Arc<Self>, replicas: u32) -> Result<Vec<Value>, Failed> {
+    /// It uses a key of the server: without a key, the server would reply even if it knew that the
+    /// cluster is incomplete.
+    pub(crate) async fn probe(self: &Arc<Self>, replicas: u32) -> Result<Vec<Value>, Failed> {
         let (mut answers, mut full) = (Vec::new(), BTreeSet::new());
         for server in self.masters() {
             let Some(key) = self.key_at(&server) else {
@@ -198,8 +210,8 @@ impl Topology {
         &self.fullness
     }
 
-    /// A key that a server has, or would have. One that has few slots of a cluster is long looked for, so
-    /// what was found is remembered for as long as it is right.
+    /// A key of this server. For a server with few slots the search takes long, so the result is
+    /// remembered while it is right.
     fn key_at(&self, server: &Arc<Server>) -> Option<Arc<[u8]>> {
         let (known, prefix) = (self.known(), self.options().address.prefix.as_str());
         let is_fit = |key: &[u8]| {
@@ -210,7 +222,7 @@ impl Topology {
         server.remembered_key(is_fit, || keys.find(|key| is_fit(key)))
     }
 
-    /// The server that another names for a key; is the key still on its way there?
+    /// The server of a redirection, and whether the key is still migrating there.
     fn redirected(
         &self,
         server: &Server,
@@ -222,14 +234,14 @@ impl Topology {
         };
         let (named, _) = error.redirect_node()?;
         let next = self.servers.get(&server.endpoint().named_by(named)?);
-        let asking = is_on_its_way(error);
+        let asking = is_migrating(error);
         if !asking {
-            self.note(slot, &next);
+            self.reassign(slot, &next);
         }
         Some((next, asking))
     }
 
-    /// After a failure: the server to try next, if another is in charge by now.
+    /// The server to try after a failure, if another is in charge by now.
     async fn elsewhere(
         self: &Arc<Self>,
         server: &Arc<Server>,
@@ -237,44 +249,51 @@ impl Topology {
         failure: &Failure,
         (began, deadline): (Instant, Instant),
     ) -> Option<Arc<Server>> {
-        if !failure.is_out_of_place() {
+        if !failure.may_have_moved() {
             return None;
         }
-        let _ = timeout_at(deadline, self.ask_apart(began, Some(server))).await;
+        let _ = timeout_at(deadline, self.spawn_refresh(began, Some(server))).await;
         let next = self.known().server_of(slot)?;
         (!Arc::ptr_eq(&next, server)).then_some(next)
     }
 
-    /// Asks in a task of its own, to its end, also if nobody waits so long: the next verb needs to know.
-    fn ask_apart(self: &Arc<Self>, failed: Instant, away: Option<&Arc<Server>>) -> JoinHandle<()> {
+    /// Refreshes in a task of its own, which outlives its caller: the next verb needs the result.
+    fn spawn_refresh(
+        self: &Arc<Self>,
+        failed: Instant,
+        away: Option<&Arc<Server>>,
+    ) -> JoinHandle<()> {
         let (here, away) = (self.clone(), away.map(|server| server.endpoint().clone()));
-        tokio::spawn(async move { here.ask_again(failed, away.as_ref()).await })
+        tokio::spawn(async move { here.refresh(failed, away.as_ref()).await })
     }
 
-    /// Asks who has what, unless somebody else has since `failed`. The server that is away is asked last.
-    async fn ask_again(&self, failed: Instant, away: Option<&Endpoint>) {
-        let mut asked = self.asking.lock().await;
-        if asked.is_some_and(|asked| asked >= failed || asked.elapsed() < ASK_PAUSE) {
+    /// Refreshes the assignment, unless another task has since `failed`. The server that failed is asked
+    /// last.
+    async fn refresh(&self, failed: Instant, away: Option<&Endpoint>) {
+        let mut refreshed = self.refreshing.lock().await;
+        if refreshed.is_some_and(|refreshed| {
+            refreshed >= failed || refreshed.elapsed() < REFRESH_INTERVAL_MIN
+        }) {
             return;
         }
         let mut masters: Vec<Endpoint> =
             self.masters().iter().map(|server| server.endpoint().clone()).collect();
-        // Not always the same one first: it may be cut off from the others, and not know it.
+        // In random order: a server may be cut off from the others without knowing it.
         masters.shuffle(&mut rand::rng());
         masters.sort_by_key(|endpoint| Some(endpoint) == away);
-        match ask(&self.servers, &masters).await {
+        match fetch(&self.servers, &masters).await {
             Ok(known) => {
                 *self.known.write().unwrap_or_else(PoisonError::into_inner) = known.into();
                 self.changes.send_replace(());
             }
-            Err(error) => tracing::debug!(%error, "nobody says who has what"),
+            Err(error) => tracing::debug!(%error, "cannot refresh the topology"),
         }
         self.servers.keep(&self.masters());
-        *asked = Some(Instant::now());
+        *refreshed = Some(Instant::now());
     }
 
-    /// Notes who has a slot, as its former server said.
-    fn note(&self, slot: Slot, server: &Arc<Server>) {
+    /// Assigns a slot to another server, as reported by its former server.
+    fn reassign(&self, slot: Slot, server: &Arc<Server>) {
         let mut known = self.known.write().unwrap_or_else(PoisonError::into_inner);
         if let Known::Cluster(map) = &**known {
             *known = Arc::new(Known::Cluster(map.with(slot, server)));
@@ -282,12 +301,12 @@ impl Topology {
         }
     }
 
-    /// The server that has a key, as far as we know.
+    /// The server that has a key, as far as is known.
     pub(crate) fn server_now(&self, key: &[u8]) -> Option<Arc<Server>> {
         self.known().server_of(Slot::of(key))
     }
 
-    /// The server that has a slot. If nobody does, that may have changed.
+    /// The server that has a slot. An unassigned slot causes a refresh.
     async fn server_of(
         self: &Arc<Self>,
         slot: Slot,
@@ -296,14 +315,14 @@ impl Topology {
         if let Some(server) = self.known().server_of(slot) {
             return Ok(server);
         }
-        let _ = timeout_at(deadline, self.ask_apart(Instant::now(), None)).await;
-        self.known().server_of(slot).ok_or_else(|| self.nobody())
+        let _ = timeout_at(deadline, self.spawn_refresh(Instant::now(), None)).await;
+        self.known().server_of(slot).ok_or_else(|| self.unassigned())
     }
 
-    fn nobody(&self) -> Failed {
+    fn unassigned(&self) -> Failed {
         let (server, what) =
-            (self.options().to_string(), "nobody has the key's hash slot".to_owned());
-        let failure = Failure::Unasked(OpenError::Unreachable { server: server.clone(), what });
+            (self.options().to_string(), "the key's hash slot has no server".to_owned());
+        let failure = Failure::NotSent(OpenError::Unreachable { server: server.clone(), what });
         Failed { failure, server }
     }
 
@@ -327,8 +346,8 @@ impl Known {
     }
 }
 
-/// Asks who has what: those who knew last, and then those of the address.
-async fn ask(servers: &Servers, masters: &[Endpoint]) -> Result<Known, OpenError> {
+/// Queries the latest masters, and then the servers of the address.
+async fn fetch(servers: &Servers, masters: &[Endpoint]) -> Result<Known, OpenError> {
     let options = servers.options();
     Ok(match &options.address.place {
         Place::One(endpoint) => Known::One(servers.get(endpoint)),
@@ -336,13 +355,13 @@ async fn ask(servers: &Servers, masters: &[Endpoint]) -> Result<Known, OpenError
             Known::One(servers.get(&sentinel::master(options, sentinels, name).await?))
         }
         Place::Cluster { seeds } => {
-            Known::Cluster(cluster::ask(servers, masters.iter().chain(seeds)).await?)
+            Known::Cluster(cluster::fetch(servers, masters.iter().chain(seeds)).await?)
         }
     })
 }
 
-/// Is the key being handed over, and perhaps there already?
-fn is_on_its_way(error: &RedisError) -> bool {
+/// Whether the key is migrating and may be on the other server already.
+fn is_migrating(error: &RedisError) -> bool {
     error.kind() == ErrorKind::Server(ServerErrorKind::Ask)
 }
 
@@ -354,7 +373,7 @@ mod tests {
         Endpoint::Tcp { host: "h".to_owned(), port }
     }
 
-    /// Two servers, the second of which has one slot.
+    /// Two servers; the second has a single slot.
     fn cluster() -> Topology {
         let servers = Servers::new(Options::from_url("redis+cluster://h:1").expect("an address"));
         let (first, second) = (servers.get(&endpoint(1)), servers.get(&endpoint(2)));
@@ -363,24 +382,24 @@ mod tests {
         Topology {
             servers,
             known: RwLock::new(Arc::new(Known::Cluster(map))),
-            asking: tokio::sync::Mutex::default(),
+            refreshing: tokio::sync::Mutex::default(),
             changes: watch::Sender::new(()),
             fullness: Fullness::default(),
         }
     }
 
-    /// The story: up to 100,000 keys were tried for each look at the health of a server with few slots.
+    /// Regression: up to 100,000 keys were tried for each health check of a server with few slots.
     #[test]
-    fn a_servers_key_is_looked_for_once() {
+    fn a_servers_key_is_searched_for_once() {
         let topology = cluster();
         let [first, second] = [1, 2].map(|port| topology.servers.get(&endpoint(port)));
         let key = topology.key_at(&second).expect("a key");
         assert_eq!(Slot::of(&key), Slot::of(b"semel:health-77"));
         let again = topology.key_at(&second).expect("a key");
         assert!(Arc::ptr_eq(&key, &again), "it was looked for again");
-        // Its slot moves away: then the key is another's.
-        topology.note(Slot::of(&key), &first);
-        topology.note(Slot::of(b"semel:health-5"), &second);
+        // Its slot moves away: then the key belongs to the other server.
+        topology.reassign(Slot::of(&key), &first);
+        topology.reassign(Slot::of(b"semel:health-5"), &second);
         let moved = topology.key_at(&second).expect("a key");
         assert_eq!(Slot::of(&moved), Slot::of(b"semel:health-5"));
     }
@@ -390,7 +409,7 @@ mod tests {
         let topology = cluster();
         assert_eq!(topology.part(|| b"semel:health-77".to_vec()), 2);
         assert_eq!(topology.part(|| b"semel:health-5".to_vec()), 1);
-        // One that is forgotten leaves its number to the next.
+        // The number of a forgotten server is used again.
         topology.servers.keep(&[topology.servers.get(&endpoint(2))]);
         assert_eq!(topology.servers.get(&endpoint(9)).number(), 0);
     }

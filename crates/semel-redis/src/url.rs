@@ -1,11 +1,11 @@
-//! Addresses: of one server, of sentinels that know it, or of a cluster.
+//! Addresses: of one server, of sentinels, or of a cluster.
 
 use std::fmt;
 use std::path::PathBuf;
 
 use percent_encoding::percent_decode_str;
 
-/// What an address says.
+/// A parsed address.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Address {
     pub(crate) place: Place,
@@ -24,36 +24,36 @@ pub(crate) struct Address {
 pub(crate) enum Place {
     /// On one server.
     One(Endpoint),
-    /// On the server that these sentinels call the master of this name.
+    /// On the master of this name, as reported by these sentinels.
     Sentinel { sentinels: Vec<Endpoint>, name: String },
-    /// Spread over a cluster, some of whose servers are these.
+    /// On a cluster that includes these servers.
     Cluster { seeds: Vec<Endpoint> },
 }
 
-/// Where a server listens.
+/// The address of a server.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub(crate) enum Endpoint {
     Tcp { host: String, port: u16 },
     Unix(PathBuf),
 }
 
-/// Who we are to the server.
+/// The user and password.
 #[derive(Clone, Default, PartialEq, Eq)]
 pub(crate) struct Login {
     pub(crate) user: Option<String>,
     pub(crate) password: Option<String>,
 }
 
-/// How the server's certificate is judged, and what we show ourselves.
+/// The trusted authorities, and our own certificate.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct TlsChoice {
-    /// Who may have signed it; the system's authorities if none is named.
+    /// The authority that must have signed it; the system's authorities if none is given.
     pub(crate) root: Option<PathBuf>,
-    /// Our own certificate and key, if the server asks for one.
+    /// Our own certificate and key, if the server requires one.
     pub(crate) identity: Option<(PathBuf, PathBuf)>,
 }
 
-/// What all keys begin with.
+/// The prefix of all keys.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Prefix(String);
 
@@ -61,22 +61,22 @@ pub(crate) struct Prefix(String);
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum UrlError {
-    /// It is not an address of Redis.
+    /// The scheme is not one of Redis.
     #[error(
         "the address must begin with redis://, rediss://, unix://, redis+sentinel:// or redis+cluster://"
     )]
     Scheme,
-    /// A parameter has a value that it cannot have.
+    /// A parameter has an invalid value.
     #[error("{name} = {value:?} is not possible; {cure}")]
     Parameter {
         /// The parameter.
         name: &'static str,
         /// Its value.
         value: String,
-        /// What is possible.
+        /// The valid values.
         cure: &'static str,
     },
-    /// There is no such parameter.
+    /// The parameter is unknown.
     #[error(
         "there is no parameter {name:?}; known are prefix, pool_max, wait_replicas, db, sslrootcert, sslcert, \
          sslkey, sentinel_user and sentinel_password"
@@ -85,20 +85,20 @@ pub enum UrlError {
         /// Its name.
         name: String,
     },
-    /// Another part of it is wrong.
+    /// Another part of the address is wrong.
     #[error("{what}; an address looks like {example}")]
     Malformed {
-        /// Which part.
+        /// What is wrong.
         what: &'static str,
-        /// A right one.
+        /// A valid address.
         example: &'static str,
     },
 }
 
-/// The highest number of connections to one server that makes sense from one process.
+/// More connections to one server make no sense from one process.
 const POOL_MAX: usize = 1_000;
 const PREFIX_MAX: usize = 64;
-/// More replicas than anybody has.
+/// More replicas than any deployment has.
 const REPLICAS_MAX: u32 = 100;
 const PORT: u16 = 6379;
 const SENTINEL_PORT: u16 = 26379;
@@ -116,7 +116,7 @@ impl Address {
     pub(crate) fn parse(url: &str) -> Result<Self, UrlError> {
         let (scheme, rest) = url.split_once("://").ok_or(UrlError::Scheme)?;
         let (rest, query) = rest.split_once('?').unwrap_or((rest, ""));
-        // What is before it is a password that was cut in two, and must not be told.
+        // The text before it is part of a password, and must not be shown.
         if query.contains('@') || rest.split_once('/').is_some_and(|(_, path)| path.contains('@')) {
             let what = "it has an @ behind its host; in a password write %2F for /, %3F for ? and %40 for @";
             return Err(UrlError::Malformed { what, example: ONE });
@@ -160,13 +160,13 @@ impl Address {
     }
 }
 
-/// `USER:PASSWORD@`, and what is behind it.
+/// `USER:PASSWORD@`, and the rest.
 fn login(rest: &str) -> Result<(Login, &str), UrlError> {
     let authority = &rest[..rest.find('/').unwrap_or(rest.len())];
     let Some((login, _)) = authority.rsplit_once('@') else {
         return Ok((Login::default(), rest));
     };
-    // What is after the first of two would be taken for the host, and shown.
+    // The text after the first of two would be taken for the host, and shown.
     if login.contains('@') {
         let what = "it has two @; in a password write %40 for one";
         return Err(UrlError::Malformed { what, example: ONE });
@@ -263,14 +263,15 @@ impl Endpoint {
         Ok(Self::Tcp { host: host.to_owned(), port })
     }
 
-    /// As a server names another: `HOST:PORT`, without brackets, and without a host if it is its own.
+    /// An endpoint as a server names it: `HOST:PORT`, without brackets, and without a host if it is its
+    /// own.
     pub(crate) fn named_by(&self, text: &str) -> Option<Self> {
         let (host, port) = text.rsplit_once(':')?;
         let port = port.split('@').next()?.parse().ok()?;
         self.at(host, port)
     }
 
-    /// The server at `host`, which is this server's own if it is not said.
+    /// The server at `host`; an empty host means this server's own.
     pub(crate) fn at(&self, host: &str, port: u16) -> Option<Self> {
         let host = match (host, self) {
             ("" | "?", Self::Tcp { host, .. }) => host,
@@ -319,7 +320,7 @@ impl Prefix {
         &self.0
     }
 
-    /// A part of what is under this one.
+    /// A prefix below this one.
     pub(crate) fn followed_by(&self, more: &str) -> Self {
         Self(format!("{}{more}", self.0))
     }
@@ -331,7 +332,7 @@ impl Default for Prefix {
     }
 }
 
-/// What is behind the `?`.
+/// The query of an address.
 #[derive(Default)]
 struct Parameters {
     prefix: Option<Prefix>,

@@ -1,4 +1,4 @@
-//! Records as bytes, as the scripts lay them down (`lua/layout.lua`).
+//! Encoding of records, as the scripts write them (`lua/layout.lua`).
 
 use bytes::{Buf as _, BufMut as _, Bytes, BytesMut};
 use semel_core::{
@@ -23,10 +23,10 @@ pub(crate) enum Damage {
         "it has format version {found}, and this version of Semel reads up to {VERSION}: use the newer version"
     )]
     Version { found: u8 },
-    /// It ends before its end.
+    /// It is truncated.
     #[error("it is cut off after {len} bytes")]
     Short { len: usize },
-    /// It makes no sense.
+    /// A field has an invalid value.
     #[error("it has {what}")]
     Nonsense { what: &'static str },
 }
@@ -66,7 +66,7 @@ pub(crate) fn decode(mut bytes: Bytes) -> Result<Record, Damage> {
     Ok(Record { fingerprint, created, expires, fence, owner, state })
 }
 
-/// The outcome and the expiry of a record that is said to be settled.
+/// The outcome and the expiry of a settled record.
 pub(crate) fn settled(bytes: Bytes) -> Result<(Settlement, Timestamp), Damage> {
     let record = decode(bytes)?;
     match record.state {
@@ -91,7 +91,7 @@ fn reply(mut bytes: Bytes, len: usize) -> Result<Reply, Damage> {
     Ok(reply.with_result(result))
 }
 
-/// What follows the head of a settled record, and its state.
+/// The state byte of a settlement, and the bytes after the head.
 pub(crate) fn encode(settlement: &Settlement) -> (u8, Bytes) {
     let (state, reply) = match settlement {
         Settlement::Completed(reply) => (COMPLETED, reply),

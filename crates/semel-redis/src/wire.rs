@@ -1,11 +1,12 @@
-//! The bytes between us and one server: many ask on one connection, and are answered in turn.
+//! One pipelined connection to one server: commands of many callers share it, and replies come back in
+//! order.
 //!
-//! Whoever asks writes its question into a common outbox and waits for its answer; a task sends what has
-//! come together, hands the answers out in the order of the questions, and watches the time for all.
+//! A caller appends its command to a shared send buffer and waits for the reply. A driver task writes the
+//! buffer, matches replies to commands by order, and enforces the deadlines of all of them.
 
+pub(crate) mod command;
 mod driver;
 mod message;
-pub(crate) mod question;
 
 use std::future::poll_fn;
 use std::io;
@@ -22,72 +23,73 @@ use tokio::time::{Instant, timeout_at};
 
 use driver::Driver;
 
-/// A connection that many share. It is closed when it is dropped.
+/// A connection shared by many callers. It is closed when it is dropped.
 #[derive(Debug)]
 pub(crate) struct Wire {
     shared: Arc<Shared>,
     driver: AbortHandle,
 }
 
-/// Why there is no answer.
+/// Why a call has no reply.
 #[derive(Debug)]
-pub(crate) enum Unanswered {
-    /// Others wait for theirs, and there was no room to ask in time. Nothing was sent.
-    Crowded,
-    /// The connection is of no more use.
+pub(crate) enum CallError {
+    /// The pending queue was full until the deadline. Nothing was sent.
+    QueueFull,
+    /// The connection failed.
     Broken(RedisError),
-    /// It did not come in time.
-    Late,
+    /// The reply did not arrive before the deadline.
+    Timeout,
 }
 
-/// What those who ask and the one who sends have in common.
+/// The state that callers share with the driver.
 #[derive(Debug)]
 struct Shared {
-    desk: Mutex<Desk>,
-    /// For questions without an answer (I10). Closed when the connection ends.
-    room: Semaphore,
+    buffer: Mutex<SendBuffer>,
+    /// Permits for pending replies (I10). Closed when the connection ends.
+    capacity: Semaphore,
 }
 
-/// What was asked, and is not sent yet.
+/// Commands that are not sent yet.
 #[derive(Debug, Default)]
-struct Desk {
-    outbox: Vec<u8>,
-    askers: Vec<Asker>,
-    /// The driver's, while it has nothing to send.
-    sleeper: Option<Waker>,
-    /// An answer is overdue: nothing more should be asked.
+struct SendBuffer {
+    out: Vec<u8>,
+    pending: Vec<PendingReply>,
+    /// Set while the driver has nothing to send.
+    driver_waker: Option<Waker>,
+    /// A reply is overdue: the connection takes no more commands.
     is_late: bool,
-    /// Why nothing can be asked any more.
+    /// Why the connection takes no more commands.
     ended: Option<RedisError>,
-    /// It ended because answers were overdue, and nobody waited for another.
-    is_given_up: bool,
+    /// It ended because replies were overdue and no other reply was pending.
+    timed_out: bool,
 }
 
-/// Where an answer goes.
+/// The receiver of one reply.
 #[derive(Debug)]
-struct Asker {
-    /// Nowhere, if it is too late.
+struct PendingReply {
+    /// `None` after the deadline.
     to: Option<oneshot::Sender<Value>>,
     deadline: Option<Instant>,
-    /// How much of the room the question takes.
-    room: u32,
+    /// The number of permits that the command holds.
+    capacity: u32,
 }
 
-/// How many may wait for an answer on one connection before the next has to wait to ask (I10).
-const ROOM: usize = 1_024;
-/// A long question takes as much room as several: so many bytes count as one.
-const ROOM_BYTES: usize = 16 << 10;
+/// The maximum number of pending replies on one connection; further callers wait for a permit (I10).
+const CAPACITY: usize = 1_024;
+/// A long command takes several permits: one for each so many bytes.
+const BYTES_PER_PERMIT: usize = 16 << 10;
 
 // === impl Wire ===
 
 impl Wire {
-    /// If answers are owed when it ends, it is reset: a question that is still on its way must not arrive
-    /// after whoever asked it has given up.
+    /// If replies are pending when it ends, the connection is reset: a command in transit must not arrive
+    /// after its caller has given up.
     pub(crate) fn new(
         stream: impl AsyncRead + AsyncWrite + Unpin + Send + 'static,
         ending: Ending,
     ) -> Self {
-        let shared = Arc::new(Shared { desk: Mutex::default(), room: Semaphore::new(ROOM) });
+        let shared =
+            Arc::new(Shared { buffer: Mutex::default(), capacity: Semaphore::new(CAPACITY) });
         let mut driver = Driver::new(shared.clone(), stream, ending);
         let driver = tokio::spawn(async move {
             let why = poll_fn(|context| driver.poll(context)).await;
@@ -96,100 +98,100 @@ impl Wire {
         Self { shared, driver: driver.abort_handle() }
     }
 
-    /// May more be asked?
+    /// Whether the connection takes more commands.
     pub(crate) fn is_open(&self) -> bool {
-        let desk = self.shared.desk();
-        desk.ended.is_none() && !desk.is_late
+        let buffer = self.shared.buffer();
+        buffer.ended.is_none() && !buffer.is_late
     }
 
-    /// Asks what `write` writes, one question of about so many bytes, and waits for its answer, which may be
-    /// an error. Once it is late, [`is_open`](Self::is_open) is false, also if nobody waits any more.
-    pub(crate) async fn ask_until(
+    /// Sends the command that `write` writes, of about `bytes` bytes, and waits for its reply, which may
+    /// be an error. After a timeout [`is_open`](Self::is_open) is false, also if the caller has been
+    /// dropped meanwhile.
+    pub(crate) async fn send_before(
         &self,
         deadline: Instant,
         bytes: usize,
         write: impl Fn(&mut Vec<u8>),
-    ) -> Result<Value, Unanswered> {
-        let room = room_for(bytes);
-        match self.shared.room.try_acquire_many(room) {
+    ) -> Result<Value, CallError> {
+        let capacity = permits_for(bytes);
+        match self.shared.capacity.try_acquire_many(capacity) {
             Ok(taken) => taken.forget(),
-            Err(_) => Box::pin(self.make_room(room, Some(deadline))).await?,
+            Err(_) => Box::pin(self.reserve(capacity, Some(deadline))).await?,
         }
         let answer = {
-            let mut desk = self.shared.desk();
-            desk.check()?;
-            let answer = desk.expect(Some(deadline), room);
-            desk.send(write);
+            let mut buffer = self.shared.buffer();
+            buffer.check()?;
+            let answer = buffer.expect_reply(Some(deadline), capacity);
+            buffer.send(write);
             answer
         };
-        self.answered(answer).await
+        self.reply_of(answer).await
     }
 
-    /// Asks one question. The caller looks after the time.
-    pub(crate) async fn ask(&self, write: impl Fn(&mut Vec<u8>)) -> Result<Value, RedisError> {
-        let answered = self.ask_all(1, write).await?.pop();
-        answered.ok_or_else(closed)
+    /// Sends one command. The caller enforces a timeout.
+    pub(crate) async fn send(&self, write: impl Fn(&mut Vec<u8>)) -> Result<Value, RedisError> {
+        let reply_of = self.send_all(1, write).await?.pop();
+        reply_of.ok_or_else(closed)
     }
 
-    /// Asks several questions, and nobody gets in between. The caller looks after the time.
-    pub(crate) async fn ask_all(
+    /// Sends several commands as one contiguous batch. The caller enforces a timeout.
+    pub(crate) async fn send_all(
         &self,
         count: usize,
         write: impl Fn(&mut Vec<u8>),
     ) -> Result<Vec<Value>, RedisError> {
-        self.ask_together(None, count, write).await.map_err(|unanswered| match unanswered {
-            Unanswered::Broken(why) => why,
-            Unanswered::Crowded | Unanswered::Late => closed(),
+        self.send_batch(None, count, write).await.map_err(|unanswered| match unanswered {
+            CallError::Broken(why) => why,
+            CallError::QueueFull | CallError::Timeout => closed(),
         })
     }
 
-    /// Asks several questions, and nobody gets in between; with a deadline as for one question, if there is
-    /// one.
-    pub(crate) async fn ask_together(
+    /// Sends several commands as one contiguous batch, with a deadline for all of them if there is one.
+    pub(crate) async fn send_batch(
         &self,
         deadline: Option<Instant>,
         count: usize,
         write: impl Fn(&mut Vec<u8>),
-    ) -> Result<Vec<Value>, Unanswered> {
-        // All at once: whoever gives up on the way must not keep some of it.
-        self.make_room(u32::try_from(count).unwrap_or(u32::MAX), deadline).await?;
-        let waiting: Vec<_> = {
-            let mut desk = self.shared.desk();
-            desk.check()?;
-            let waiting = (0..count).map(|_| desk.expect(deadline, 1)).collect();
-            desk.send(&write);
-            waiting
+    ) -> Result<Vec<Value>, CallError> {
+        // All permits at once: a caller that is dropped halfway must not keep some of them.
+        self.reserve(u32::try_from(count).unwrap_or(u32::MAX), deadline).await?;
+        let replies: Vec<_> = {
+            let mut buffer = self.shared.buffer();
+            buffer.check()?;
+            let replies = (0..count).map(|_| buffer.expect_reply(deadline, 1)).collect();
+            buffer.send(&write);
+            replies
         };
         let mut answers = Vec::with_capacity(count);
-        for answer in waiting {
-            answers.push(self.answered(answer).await?);
+        for answer in replies {
+            answers.push(self.reply_of(answer).await?);
         }
         Ok(answers)
     }
 
-    /// Waits until those who came before have made room.
-    async fn make_room(&self, room: u32, deadline: Option<Instant>) -> Result<(), Unanswered> {
-        let making = self.shared.room.acquire_many(room);
-        let made = match deadline {
-            None => making.await,
+    /// Waits for permits.
+    async fn reserve(&self, capacity: u32, deadline: Option<Instant>) -> Result<(), CallError> {
+        let acquiring = self.shared.capacity.acquire_many(capacity);
+        let acquired = match deadline {
+            None => acquiring.await,
             Some(deadline) => {
-                timeout_at(deadline, making).await.map_err(|_| Unanswered::Crowded)?
+                timeout_at(deadline, acquiring).await.map_err(|_| CallError::QueueFull)?
             }
         };
-        // If it has ended, nothing was asked yet.
-        let ended = |_| self.shared.desk().ended.clone().unwrap_or_else(closed);
-        made.map_err(ended).map_err(Unanswered::Broken)?.forget();
+        // If the connection has ended, nothing was sent yet.
+        let ended = |_| self.shared.buffer().ended.clone().unwrap_or_else(closed);
+        acquired.map_err(ended).map_err(CallError::Broken)?.forget();
         Ok(())
     }
 
-    async fn answered(&self, answer: oneshot::Receiver<Value>) -> Result<Value, Unanswered> {
+    async fn reply_of(&self, answer: oneshot::Receiver<Value>) -> Result<Value, CallError> {
         answer.await.map_err(|_| self.shared.why())
     }
 }
 
 impl Drop for Wire {
     fn drop(&mut self) {
-        // Nobody waits for an answer any more. A server that is silent would keep it open.
+        // No caller is left. An unresponsive server would keep the connection open.
         self.driver.abort();
     }
 }
@@ -197,62 +199,67 @@ impl Drop for Wire {
 // === impl Shared ===
 
 impl Shared {
-    fn desk(&self) -> MutexGuard<'_, Desk> {
-        // A question that panics while it is written leaves half a message, so nothing is sent after it.
-        self.desk.lock().unwrap_or_else(|poisoned| {
-            let mut desk = PoisonError::into_inner(poisoned);
-            desk.ended.get_or_insert_with(closed);
-            desk
+    fn buffer(&self) -> MutexGuard<'_, SendBuffer> {
+        // A panic while a command is written leaves half a message, so nothing is sent after it.
+        self.buffer.lock().unwrap_or_else(|poisoned| {
+            let mut buffer = PoisonError::into_inner(poisoned);
+            buffer.ended.get_or_insert_with(closed);
+            buffer
         })
     }
 
-    /// Why somebody has no answer: if the connection has not ended by itself, that one's time was over.
-    fn why(&self) -> Unanswered {
-        let desk = self.desk();
-        match &desk.ended {
-            Some(why) if !desk.is_given_up => Unanswered::Broken(why.clone()),
-            _ => Unanswered::Late,
+    /// Why a call has no reply: if the connection has not ended by itself, the call has timed out.
+    fn why(&self) -> CallError {
+        let buffer = self.buffer();
+        match &buffer.ended {
+            Some(why) if !buffer.timed_out => CallError::Broken(why.clone()),
+            _ => CallError::Timeout,
         }
     }
 }
 
-// === impl Desk ===
+// === impl SendBuffer ===
 
-impl Desk {
-    fn check(&self) -> Result<(), Unanswered> {
-        self.ended.clone().map_or(Ok(()), |why| Err(Unanswered::Broken(why)))
+impl SendBuffer {
+    fn check(&self) -> Result<(), CallError> {
+        self.ended.clone().map_or(Ok(()), |why| Err(CallError::Broken(why)))
     }
 
-    /// Where the answer to the next question will come.
-    fn expect(&mut self, deadline: Option<Instant>, room: u32) -> oneshot::Receiver<Value> {
+    /// Registers a pending reply for the next command.
+    fn expect_reply(
+        &mut self,
+        deadline: Option<Instant>,
+        capacity: u32,
+    ) -> oneshot::Receiver<Value> {
         let (to, answer) = oneshot::channel();
-        self.askers.push(Asker { to: Some(to), deadline, room });
+        self.pending.push(PendingReply { to: Some(to), deadline, capacity });
         answer
     }
 
     fn send(&mut self, write: impl Fn(&mut Vec<u8>)) {
-        write(&mut self.outbox);
-        if let Some(driver) = self.sleeper.take() {
+        write(&mut self.out);
+        if let Some(driver) = self.driver_waker.take() {
             driver.wake();
         }
     }
 
-    /// Takes over all that is to be sent.
-    fn take(&mut self, bytes: &mut Vec<u8>, askers: &mut impl Extend<Asker>) {
-        mem::swap(&mut self.outbox, bytes);
-        askers.extend(self.askers.drain(..));
+    /// Takes all unsent commands.
+    fn take(&mut self, bytes: &mut Vec<u8>, pending: &mut impl Extend<PendingReply>) {
+        mem::swap(&mut self.out, bytes);
+        pending.extend(self.pending.drain(..));
     }
 }
 
-// === impl Asker ===
+// === impl PendingReply ===
 
-impl Asker {
-    /// Is there still somebody who wants the answer?
-    fn waits(&self) -> bool {
+impl PendingReply {
+    /// Whether a caller still waits for the reply.
+    fn is_wanted(&self) -> bool {
         self.to.as_ref().is_some_and(|to| !to.is_closed())
     }
 
-    /// Is it too late by now? Then it is told, and its answer is not waited for.
+    /// Whether the deadline has passed. The caller then gets an error, and the reply is discarded when it
+    /// arrives.
     fn give_up(&mut self, now: Instant) -> bool {
         let is_late = self.deadline.is_some_and(|deadline| deadline <= now) && self.to.is_some();
         if is_late {
@@ -262,12 +269,12 @@ impl Asker {
     }
 }
 
-/// However long it is, all of the room is enough.
-fn room_for(bytes: usize) -> u32 {
-    u32::try_from((1 + bytes / ROOM_BYTES).min(ROOM)).unwrap_or(u32::MAX)
+/// At most all permits, however long the command is.
+fn permits_for(bytes: usize) -> u32 {
+    u32::try_from((1 + bytes / BYTES_PER_PERMIT).min(CAPACITY)).unwrap_or(u32::MAX)
 }
 
-/// What is told if nothing better is known.
+/// The error when no better reason is known.
 fn closed() -> RedisError {
     io::Error::new(io::ErrorKind::BrokenPipe, "the connection was closed").into()
 }

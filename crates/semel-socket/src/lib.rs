@@ -1,9 +1,8 @@
 //! TCP connections to the servers that keep Semel's records.
 //!
-//! A socket that is closed is not done: the kernel goes on sending what it was given until the other side
-//! has it, for minutes if it must. So a claim that was given up may arrive long after its attempt is over,
-//! and be granted. A connection on which an answer is overdue is therefore reset: what the other side does
-//! not have yet is dropped, here and on the way.
+//! After `close` the kernel keeps retransmitting unacknowledged data, for minutes if necessary. So a claim
+//! that timed out may arrive long after its attempt is over, and be granted. A connection with an overdue
+//! answer is therefore reset: unacknowledged data is dropped.
 
 use std::io::{self, IoSlice};
 use std::pin::Pin;
@@ -14,17 +13,17 @@ use std::task::{Context, Poll};
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 use tokio::net::TcpStream;
 
-/// A connection that is closed when it is dropped, or reset if its [`Ending`] says so.
+/// A connection that is closed when it is dropped, or reset if [`Ending::reset`] was called.
 #[derive(Debug)]
 pub struct Socket {
     stream: TcpStream,
     ending: Ending,
 }
 
-/// How a connection ends. Clones are about the same one.
+/// Decides whether a connection is closed or reset when it is dropped. Clones are of the same connection.
 ///
-/// It works through whatever is wrapped around the socket, such as TLS, because it is asked when the socket
-/// itself is dropped.
+/// It also works when the socket is wrapped, as by TLS, since it takes effect when the socket itself is
+/// dropped.
 #[derive(Clone, Debug, Default)]
 pub struct Ending {
     reset: Arc<AtomicBool>,
@@ -33,12 +32,12 @@ pub struct Ending {
 // === impl Ending ===
 
 impl Ending {
-    /// The connection is given up: when it is dropped, what is still on its way is dropped with it.
+    /// Resets the connection when it is dropped: unacknowledged data is dropped with it.
     pub fn reset(&self) {
         self.reset.store(true, Ordering::Release);
     }
 
-    /// Was it given up?
+    /// Whether the connection will be reset.
     pub fn is_reset(&self) -> bool {
         self.reset.load(Ordering::Acquire)
     }
@@ -47,7 +46,7 @@ impl Ending {
 // === impl Socket ===
 
 impl Socket {
-    /// A connection that ends as `ending` says.
+    /// A connection that `ending` can reset.
     pub fn new(stream: TcpStream, ending: Ending) -> Self {
         Self { stream, ending }
     }
@@ -109,26 +108,26 @@ mod tests {
 
     use super::*;
 
-    /// What the other side reads after a socket that has said something was dropped.
+    /// What the peer reads after a socket was dropped that had sent data.
     async fn end_of(ending: Ending) -> io::Result<usize> {
         let listener = TcpListener::bind(("127.0.0.1", 0)).await.unwrap();
         let stream = TcpStream::connect(listener.local_addr().unwrap()).await.unwrap();
         let (mut peer, _) = listener.accept().await.unwrap();
         let mut socket = Socket::new(stream, ending);
         socket.write_all(b"claim").await.unwrap();
-        let mut said = [0; 5];
-        peer.read_exact(&mut said).await.unwrap();
+        let mut received = [0; 5];
+        peer.read_exact(&mut received).await.unwrap();
         drop(socket);
-        peer.read(&mut said).await
+        peer.read(&mut received).await
     }
 
     #[tokio::test]
-    async fn a_socket_is_closed_in_good_order() {
+    async fn a_dropped_socket_is_closed() {
         assert_eq!(end_of(Ending::default()).await.unwrap(), 0);
     }
 
     #[tokio::test]
-    async fn a_socket_that_was_given_up_is_reset() {
+    async fn a_socket_with_a_reset_ending_is_reset() {
         let ending = Ending::default();
         ending.reset();
         let error = end_of(ending).await.unwrap_err();

@@ -5,7 +5,7 @@ use semel_core::{Record, Refusal, State, Timestamp, Transition};
 /// The answer to a renewal.
 #[derive(Debug, PartialEq, Eq)]
 pub enum Renewed {
-    /// The lease goes on.
+    /// The lease is extended.
     Until {
         /// When it runs out unless renewed again.
         until: Timestamp,
@@ -39,7 +39,7 @@ pub enum Released {
 pub struct Swept {
     /// How many expired records were deleted.
     pub deleted: usize,
-    /// Is there reason to sweep on at once? `false` says that the whole store has been looked at.
+    /// Whether to sweep again at once. `false` means that the whole store has been scanned.
     pub more: bool,
 }
 
@@ -50,7 +50,7 @@ pub struct Health {
     pub now: Timestamp,
     /// Which store it is, in a word or two: `memory`, `embedded`.
     pub kind: &'static str,
-    /// What an operator should know although it serves, and the cure.
+    /// A defect that does not keep the store from serving, and the cure.
     pub note: Option<String>,
 }
 

@@ -5,11 +5,11 @@ use std::time::Duration;
 use bytes::Bytes;
 use quick_cache::sync::Cache;
 use quick_cache::{OptionsBuilder, Weighter};
+use semel_core::planted::{Bug, planted};
 use semel_core::{
     Attempt, Claim, Fingerprint, Lease, Policy, Record, RecordId, Release, Reply, Settlement,
     Timestamp,
 };
-use semel_planted::{Bug, planted};
 
 use crate::{
     Clock, Health, IdHash, Released, Renewed, Settled, SettledCopy, Store, StoreFuture, Swept,
@@ -19,44 +19,44 @@ use crate::{
 /// Answers replays from this process's memory: a settled record never changes until it expires
 /// (I2), so a copy is as good as the record.
 ///
-/// Only settled records are remembered. Everything that can still change (leased, released, held)
-/// is asked of the store every time, and so is every verb but `claim`. Put outside of a
-/// [`Guarded`](crate::Guarded) store it goes on replaying through an outage.
+/// Only settled records are cached. A claim on a record that can still change (leased, released, held)
+/// goes to the store every time, and so does every verb but `claim`. Around a
+/// [`Guarded`](crate::Guarded) store the cache replays during an outage too.
 ///
-/// # Whose clock
+/// # Clock
 ///
 /// Expiry is the store's to judge, by the store's clock (trap 18). `clock` must therefore be the
 /// store's own, as for a store in this process, or one that lags behind a server's by less than
-/// [`CacheLimits::margin`]. Within the margin before its expiry a record is asked of the store
+/// [`CacheLimits::margin`]. Within the margin before its expiry a claim goes to the store
 /// again, so a replay is never given past expiry. A clock that runs ahead only costs hits. When it is
-/// [set back](Clock::set_backs) all copies are forgotten.
+/// [set back](Clock::set_backs) all copies are dropped.
 ///
 /// # Staleness
 ///
-/// An operator who deletes or resolves a record in the store is not seen here: a copy may be
-/// replayed until the record would have expired or until it is evicted, whichever comes first.
+/// A copy does not follow an operator who deletes or resolves its record in the store: it may be
+/// replayed until the record would have expired or the copy is evicted.
 /// [`forget`](Cached::forget) drops the copy in this process.
 ///
-/// A copy taken when a lease was settled says the expiry that the lease knew: whoever renews must
-/// take note of the answer ([`Lease::renewed`]). A copy never says a later one than the record.
+/// A copy taken when a lease is settled has the expiry of that lease: the code that renews must
+/// store the answer in it ([`Lease::renewed`]). The expiry of a copy is never later than that of the record.
 #[derive(Debug)]
 pub struct Cached<S> {
     store: S,
     clock: Arc<dyn Clock>,
     limits: CacheLimits,
     copies: Cache<RecordId, SettledCopy, ByBytes, IdHash>,
-    /// How often the clock had been set back when the copies were last forgotten for it.
+    /// The value of [`Clock::set_backs`] when the copies were last dropped for it.
     set_backs: AtomicU64,
 }
 
-/// How much a [`Cached`] store remembers, and how close to its expiry it trusts a copy.
+/// The size of the cache of a [`Cached`] store, and how close to its expiry a copy is trusted.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct CacheLimits {
     /// All copies together weigh at most this much.
     pub bytes: u64,
-    /// A record with a larger reply is not remembered: it would push out many small ones.
+    /// A record with a larger reply is not cached: it would evict many small ones.
     pub entry_bytes_max: usize,
-    /// By how much a copy is given up before its record expires: more than `clock` can lag behind
+    /// How long before its record's expiry a copy is no longer used: longer than `clock` can lag behind
     /// the store's.
     pub margin: Duration,
 }
@@ -74,13 +74,13 @@ impl Default for CacheLimits {
 }
 
 impl CacheLimits {
-    /// How many copies to make room for at first; the cache grows from there within its bytes.
+    /// The number of copies to allocate for at first; the cache grows from there within its bytes.
     fn copies_estimated(&self) -> usize {
         const TYPICAL_BYTES: u64 = 1 << 10;
         usize::try_from(self.bytes / TYPICAL_BYTES).unwrap_or(usize::MAX)
     }
 
-    /// As many parts as keep threads out of each other's way, but each still large enough to hold
+    /// The shards of the cache: enough that threads rarely contend, but each still large enough to hold
     /// the largest copy many times over.
     fn shards(&self) -> usize {
         const SHARDS_MAX: u64 = 32;
@@ -94,7 +94,7 @@ impl CacheLimits {
 // === impl Cached ===
 
 impl<S: Store> Cached<S> {
-    /// Puts a cache in front of `store`; `clock` tells the time of the store.
+    /// Puts a cache in front of `store`; `clock` shows the time of the store.
     pub fn new(store: S, clock: Arc<dyn Clock>, limits: CacheLimits) -> Self {
         let options = OptionsBuilder::new()
             .estimated_items_capacity(limits.copies_estimated())
@@ -143,14 +143,14 @@ impl<S: Store> Cached<S> {
         self.copies.insert(id, copy);
     }
 
-    /// Has the record of a copy surely not expired? `set_backs` was looked up before the copy.
+    /// Whether the record of a copy has certainly not expired. `set_backs` must be read before the copy.
     fn is_trusted(&self, expires: Timestamp, set_backs: u64) -> bool {
-        // In this order: who sees an earlier time also sees that the clock was set back.
+        // In this order: a reader of an earlier time also reads that the clock was set back.
         self.clock.now().plus(self.limits.margin) < expires && self.clock.set_backs() == set_backs
     }
 
-    /// How often the clock was set back. Copies from before the last time are forgotten by then: while
-    /// the clock was ahead their records may have expired, and another node may have executed anew (I4).
+    /// [`Clock::set_backs`], after dropping the copies from before the last set-back: while the clock was
+    /// ahead their records may have expired, and another node may have executed again (I4).
     fn set_backs(&self) -> u64 {
         let set_backs = self.clock.set_backs();
         if self.set_backs.load(Ordering::Acquire) != set_backs {
@@ -178,10 +178,11 @@ fn compact(settlement: &Settlement) -> Settlement {
     }
 }
 
+#[deny(clippy::missing_trait_methods)]
 impl<S: Store> Store for Cached<S> {
     fn claim<'a>(&'a self, attempt: &'a Attempt, policy: &'a Policy) -> StoreFuture<'a, Claim> {
         Box::pin(async move {
-            if let Some(claim) = self.recall(attempt) {
+            if let Some(claim) = self.cached_claim(attempt) {
                 return Ok(claim);
             }
             let set_backs = self.set_backs();
@@ -194,8 +195,8 @@ impl<S: Store> Store for Cached<S> {
         })
     }
 
-    /// The answer of a copy, if there is one that surely has not expired.
-    fn recall(&self, attempt: &Attempt) -> Option<Claim> {
+    /// The answer of a copy, if there is one that certainly has not expired.
+    fn cached_claim(&self, attempt: &Attempt) -> Option<Claim> {
         let set_backs = self.set_backs();
         let copy = self.copies.get(&attempt.id())?;
         if !self.is_trusted(copy.expires, set_backs) {
@@ -210,8 +211,8 @@ impl<S: Store> Store for Cached<S> {
         self.store.watch(id)
     }
 
-    fn part(&self, id: RecordId) -> usize {
-        self.store.part(id)
+    fn shard(&self, id: RecordId) -> usize {
+        self.store.shard(id)
     }
 
     fn renew<'a>(&'a self, lease: &'a Lease, duration: Duration) -> StoreFuture<'a, Renewed> {

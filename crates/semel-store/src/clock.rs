@@ -7,7 +7,7 @@ use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
 use semel_core::Timestamp;
 
-/// Tells a store the time.
+/// The time of a store.
 pub trait Clock: fmt::Debug + Send + Sync + 'static {
     /// The present moment.
     fn now(&self) -> Timestamp;
@@ -29,7 +29,12 @@ pub struct SteadyClock {
     since: Instant,
 }
 
-/// A clock that stands still until it is told to move, for tests.
+/// The machine's time at every reading, for what is stamped by other machines, such as tokens. It may
+/// go back, so it is no clock for a store.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct MachineClock;
+
+/// A clock that moves only when it is advanced, for tests.
 #[derive(Clone, Debug, Default)]
 pub struct ManualClock(Arc<AtomicU64>);
 
@@ -49,6 +54,16 @@ impl Clock for SteadyClock {
         // Rounding an elapsed time up could put two readings in the wrong order only if `plus`
         // were not monotonic, and it is.
         self.started.plus(self.since.elapsed())
+    }
+}
+
+// === impl MachineClock ===
+
+impl Clock for MachineClock {
+    #[expect(clippy::disallowed_methods, reason = "this is the module that may read the time")]
+    fn now(&self) -> Timestamp {
+        let since_epoch = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or(Duration::ZERO);
+        Timestamp::ZERO.plus(since_epoch)
     }
 }
 
@@ -89,7 +104,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_manual_clock_moves_only_when_told() {
+    fn a_manual_clock_moves_only_when_advanced() {
         let clock = ManualClock::at(Timestamp::from_millis(5));
         let other = clock.clone();
         assert_eq!(clock.now().as_millis(), 5);

@@ -12,29 +12,29 @@ pub use breaker::BreakerState;
 pub(crate) use gate::Gate;
 use gate::Kind;
 
-/// Keeps a store's outage from becoming everyone's: a deadline on every verb, a circuit breaker
-/// and a limit on concurrent calls (trap 14).
+/// Contains a store's outage: a deadline on every verb, a circuit breaker and a limit on concurrent calls
+/// (trap 14).
 ///
 /// - A verb that takes longer than [`Guard::deadline`] is dropped, which the contract of [`Store`]
 ///   allows, and fails with [`StoreError::TimedOut`](crate::StoreError::TimedOut): it may have taken effect.
-/// - After [`Guard::failures_to_open`] failures in a row the breaker opens (one that was waited for counts
+/// - After [`Guard::failures_to_open`] failures in a row the breaker opens (a slow one counts
 ///   once more for each [`Guard::open_for`] that it took): verbs fail at once with
-///   [`StoreError::Unavailable`](crate::StoreError::Unavailable), without asking the store. After [`Guard::open_for`] one verb is
-///   let through; if the store answers it, the breaker closes. In an outage that lasts, users have to be
-///   that one ever more rarely, and whoever asks for the health as often as at first.
-/// - Beyond [`Guard::calls_max`] verbs under way, further ones fail at once.
+///   [`StoreError::Unavailable`](crate::StoreError::Unavailable), without a call. After [`Guard::open_for`] one verb is
+///   let through as the probe; if the store answers it, the breaker closes. During a long outage user
+///   requests probe with back-off; health checks keep the initial interval.
+/// - Beyond [`Guard::calls_max`] verbs in progress, further ones fail at once.
 ///
-/// When the store is back, **holders go first**: while renewals, settlements and releases have failed and are tried
-/// again, no claim is the verb that is let through, and once the breaker has closed, claims wait until each holder
-/// has been answered, for at most a second, which counts for their deadline. A lease that ran out in the outage is its
-/// holder's only until the record is claimed. If holders were let through in vain four times in a row, one claim is: a
-/// record whose every write fails must not keep all others waiting.
+/// After an outage **holders go first**: while failed renewals, settlements and releases are being retried,
+/// no claim is the probe, and once the breaker has closed, claims wait until each holder has been answered,
+/// for at most a second, which counts towards their deadline. The holder of a lease that ran out during the outage can
+/// settle only until the record is claimed. After four failed probes of holders in a row, one claim is let through: a
+/// record whose every write fails must not block all others.
 ///
-/// A store may be made of [parts](Store::part) that fail each by itself, as the servers of a cluster do: each
+/// A store may have [shards](Store::shard) that fail independently, as the servers of a cluster do: each
 /// has a breaker of its own, and so has the store as a whole (`sweep` and `health`).
 ///
-/// Only an [outage](crate::StoreError::is_outage) counts as a failure. A store that declines, or answers "damaged" or
-/// "set up wrongly", has answered.
+/// Only an [outage](crate::StoreError::is_outage) counts as a failure. A store that declines, or reports damage or
+/// a wrong setting, has answered. A [local](crate::StoreError::is_local) cause counts as neither: there was no call.
 #[derive(Debug)]
 pub struct Guarded<S> {
     store: S,
@@ -46,16 +46,16 @@ pub struct Guarded<S> {
 pub struct Guard {
     /// How long one verb may take.
     pub deadline: Duration,
-    /// How many passing failures in a row open the breaker, if they come at once; zero is taken for one.
+    /// How many outage failures in a row open the breaker, if they are immediate; zero means one.
     pub failures_to_open: u32,
-    /// How long the breaker stays open before one verb is let through.
+    /// How long the breaker stays open before the probe.
     pub open_for: Duration,
-    /// How many verbs may be under way at once (I10). Beyond that, renewals, settlements and releases have an eighth
-    /// more. As many claims may wait for them after an outage.
+    /// How many verbs may be in progress at once (I10). Renewals, settlements and releases have an eighth
+    /// more in reserve. As many claims may wait for them after an outage.
     pub calls_max: usize,
 }
 
-/// The part that stands for all.
+/// The number of the store as a whole.
 const WHOLE: usize = 0;
 
 // === impl Guard ===
@@ -79,40 +79,41 @@ impl<S: Store> Guarded<S> {
         Self { store, gate: Gate::new(guard) }
     }
 
-    /// Where the breaker stands: the one of all parts that is furthest from closed.
+    /// The state of the breaker; with several shards, the state that is furthest from closed.
     pub fn state(&self) -> BreakerState {
         self.gate.state()
     }
 }
 
+#[deny(clippy::missing_trait_methods)]
 impl<S: Store> Store for Guarded<S> {
     fn claim<'a>(&'a self, attempt: &'a Attempt, policy: &'a Policy) -> StoreFuture<'a, Claim> {
         Box::pin(self.gate.call_as(
             Kind::Claim,
             "claim",
-            self.store.part(attempt.id()),
+            self.store.shard(attempt.id()),
             move || self.store.claim(attempt, policy),
         ))
     }
 
-    fn recall(&self, attempt: &Attempt) -> Option<Claim> {
-        // Known without asking, so it is known in an outage too.
-        self.store.recall(attempt)
+    fn cached_claim(&self, attempt: &Attempt) -> Option<Claim> {
+        // No call, so it works during an outage too.
+        self.store.cached_claim(attempt)
     }
 
     fn watch(&self, id: RecordId) -> Option<Watch> {
         self.store.watch(id)
     }
 
-    fn part(&self, id: RecordId) -> usize {
-        self.store.part(id)
+    fn shard(&self, id: RecordId) -> usize {
+        self.store.shard(id)
     }
 
     fn renew<'a>(&'a self, lease: &'a Lease, duration: Duration) -> StoreFuture<'a, Renewed> {
         Box::pin(self.gate.call_as(
             Kind::Holder(lease.id()),
             "renew",
-            self.store.part(lease.id()),
+            self.store.shard(lease.id()),
             move || self.store.renew(lease, duration),
         ))
     }
@@ -121,7 +122,7 @@ impl<S: Store> Store for Guarded<S> {
         Box::pin(self.gate.call_as(
             Kind::Holder(lease.id()),
             "settle",
-            self.store.part(lease.id()),
+            self.store.shard(lease.id()),
             move || self.store.settle(lease, settlement),
         ))
     }
@@ -130,13 +131,13 @@ impl<S: Store> Store for Guarded<S> {
         Box::pin(self.gate.call_as(
             Kind::Holder(lease.id()),
             "release",
-            self.store.part(lease.id()),
+            self.store.shard(lease.id()),
             move || self.store.release(lease, how),
         ))
     }
 
     fn inspect(&self, id: RecordId) -> StoreFuture<'_, Option<Record>> {
-        Box::pin(self.gate.call("inspect", self.store.part(id), move || self.store.inspect(id)))
+        Box::pin(self.gate.call("inspect", self.store.shard(id), move || self.store.inspect(id)))
     }
 
     fn sweep(&self, limit: usize) -> StoreFuture<'_, Swept> {
@@ -144,7 +145,7 @@ impl<S: Store> Store for Guarded<S> {
     }
 
     fn health(&self) -> StoreFuture<'_, Health> {
-        Box::pin(self.gate.watch(WHOLE, move || self.store.health()))
+        Box::pin(self.gate.check_health(WHOLE, move || self.store.health()))
     }
 }
 

@@ -1,4 +1,7 @@
-use std::collections::hash_map::Entry;
+mod entries;
+
+pub use entries::MemoryLimits;
+
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 use std::time::Duration;
 
@@ -7,8 +10,9 @@ use semel_core::{
     decide, release, renew, settle,
 };
 
+use self::entries::Entries;
 use crate::{
-    Clock, FromTransition, Health, RecordMap, Released, Renewed, Settled, SteadyClock, Store,
+    Clock, FromTransition, Health, Released, Renewed, Settled, SteadyClock, Store, StoreError,
     StoreFuture, Swept,
 };
 
@@ -18,109 +22,101 @@ use crate::{
 /// compared with it. It forgets everything when the process ends.
 #[derive(Clone, Debug)]
 pub struct MemoryStore {
-    records: Arc<Mutex<RecordMap<Record>>>,
+    entries: Arc<Mutex<Entries>>,
     clock: Arc<dyn Clock>,
 }
+
+/// The note of a full store, with the cure.
+const IS_FULL: &str = "the memory store is full and takes no new keys until records expire; keep records for less \
+                       long, or use a store on disk or on a server";
 
 // === impl MemoryStore ===
 
 impl MemoryStore {
-    /// An empty store on the machine's clock.
+    /// An empty store on the machine's clock, without limits.
     pub fn new() -> Self {
         Self::with_clock(Arc::new(SteadyClock::start()))
     }
 
-    /// An empty store on a given clock.
+    /// An empty store on a given clock, without limits.
     pub fn with_clock(clock: Arc<dyn Clock>) -> Self {
-        Self { records: Arc::default(), clock }
+        Self::with_limits(clock, MemoryLimits::NONE)
     }
 
-    /// Deletes expired records in the background, once in every `rest`, by a task on the present runtime
+    /// An empty store on a given clock, within limits.
+    pub fn with_limits(clock: Arc<dyn Clock>, limits: MemoryLimits) -> Self {
+        Self { entries: Arc::new(Mutex::new(Entries::within(limits))), clock }
+    }
+
+    /// Deletes expired records in the background, once per `interval`, by a task on the present runtime
     /// that ends with the last clone of this store. Without it, or calls of
-    /// [`sweep`](Store::sweep), they stay in memory.
-    pub fn sweep_every(&self, rest: Duration) {
-        let records = Arc::downgrade(&self.records);
-        tokio::spawn(sweep_again(records, Arc::clone(&self.clock), rest));
+    /// [`sweep`](Store::sweep), they stay in memory until it is full.
+    pub fn sweep_every(&self, interval: Duration) {
+        let entries = Arc::downgrade(&self.entries);
+        tokio::spawn(sweep_repeatedly(entries, Arc::clone(&self.clock), interval));
     }
 
-    /// How many records are kept, expired ones included.
+    /// The number of records, expired ones included.
     pub fn len(&self) -> usize {
-        self.records().len()
+        self.entries().len()
     }
 
-    /// Is nothing kept?
+    /// Whether there are no records, not even expired ones.
     pub fn is_empty(&self) -> bool {
-        self.records().is_empty()
+        self.len() == 0
     }
 
-    fn records(&self) -> MutexGuard<'_, RecordMap<Record>> {
+    fn entries(&self) -> MutexGuard<'_, Entries> {
         // No code panics while it holds the lock with a record half written.
-        self.records.lock().unwrap_or_else(PoisonError::into_inner)
+        self.entries.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    fn claim_now(&self, attempt: &Attempt, policy: &Policy) -> Claim {
-        self.change(attempt.id(), |record, now| {
-            let decision = decide(record, attempt, policy, now);
-            (decision.claim, decision.write)
-        })
+    fn claim_now(&self, attempt: &Attempt, policy: &Policy) -> Result<Claim, StoreError> {
+        let (id, mut entries) = (attempt.id(), self.entries());
+        let now = self.clock.now();
+        let record = entries.get(id);
+        let decision = decide(record, attempt, policy, now);
+        let is_repeated = record.is_some_and(|record| record.owner == attempt.owner());
+        if matches!(decision.claim, Claim::Execute(_)) && !is_repeated && !entries.has_room(id, now)
+        {
+            return Err(StoreError::Declined { what: IS_FULL.to_owned(), source: None });
+        }
+        if let Some(record) = decision.write {
+            entries.put(id, record);
+        }
+        Ok(decision.claim)
     }
 
-    /// Makes one fenced write.
+    /// Applies one fenced write.
     fn write<A: FromTransition>(
         &self,
         id: RecordId,
         transition: impl FnOnce(Option<&Record>, Timestamp) -> Transition,
     ) -> A {
-        self.change(id, |record, now| A::from_transition(transition(record, now)))
-    }
-
-    /// Decides about a record and writes what was decided, in one step.
-    fn change<A>(
-        &self,
-        id: RecordId,
-        decide: impl FnOnce(Option<&Record>, Timestamp) -> (A, Option<Record>),
-    ) -> A {
-        let mut records = self.records();
+        let mut entries = self.entries();
         let now = self.clock.now();
-        match records.entry(id) {
-            Entry::Occupied(mut entry) => {
-                let (answer, write) = decide(Some(entry.get()), now);
-                if let Some(record) = write {
-                    entry.insert(record);
-                }
-                answer
-            }
-            Entry::Vacant(entry) => {
-                let (answer, write) = decide(None, now);
-                if let Some(record) = write {
-                    entry.insert(record);
-                }
-                answer
-            }
+        let (answer, write) = A::from_transition(transition(entries.get(id), now));
+        if let Some(record) = write {
+            entries.put(id, record);
         }
+        answer
     }
 
     fn sweep_now(&self, limit: usize) -> Swept {
         let now = self.clock.now();
-        let mut records = self.records();
-        let expired: Vec<RecordId> =
-            records.iter().filter(|(_, r)| r.is_expired(now)).map(|(id, _)| *id).collect();
-        for id in expired.iter().take(limit) {
-            records.remove(id);
-        }
-        Swept { deleted: expired.len().min(limit), more: expired.len() > limit }
+        self.entries().sweep(limit, now)
     }
 }
 
-async fn sweep_again(
-    records: Weak<Mutex<RecordMap<Record>>>,
+async fn sweep_repeatedly(
+    entries: Weak<Mutex<Entries>>,
     clock: Arc<dyn Clock>,
-    rest: Duration,
+    interval: Duration,
 ) {
     loop {
-        tokio::time::sleep(rest).await;
-        let Some(records) = records.upgrade() else { return };
-        MemoryStore { records, clock: Arc::clone(&clock) }.sweep_now(usize::MAX);
+        tokio::time::sleep(interval).await;
+        let Some(entries) = entries.upgrade() else { return };
+        MemoryStore { entries, clock: Arc::clone(&clock) }.sweep_now(usize::MAX);
     }
 }
 
@@ -132,7 +128,7 @@ impl Default for MemoryStore {
 
 impl Store for MemoryStore {
     fn claim<'a>(&'a self, attempt: &'a Attempt, policy: &'a Policy) -> StoreFuture<'a, Claim> {
-        Box::pin(async move { Ok(self.claim_now(attempt, policy)) })
+        Box::pin(async move { self.claim_now(attempt, policy) })
     }
 
     fn renew<'a>(&'a self, lease: &'a Lease, duration: Duration) -> StoreFuture<'a, Renewed> {
@@ -156,7 +152,7 @@ impl Store for MemoryStore {
     fn inspect(&self, id: RecordId) -> StoreFuture<'_, Option<Record>> {
         Box::pin(async move {
             let now = self.clock.now();
-            Ok(self.records().get(&id).filter(|record| !record.is_expired(now)).cloned())
+            Ok(self.entries().get(id).filter(|record| !record.is_expired(now)).cloned())
         })
     }
 
@@ -165,7 +161,10 @@ impl Store for MemoryStore {
     }
 
     fn health(&self) -> StoreFuture<'_, Health> {
-        Box::pin(async move { Ok(Health { now: self.clock.now(), kind: "memory", note: None }) })
+        Box::pin(async move {
+            let note = self.entries().is_full().then(|| IS_FULL.to_owned());
+            Ok(Health { now: self.clock.now(), kind: "memory", note })
+        })
     }
 }
 
@@ -173,20 +172,20 @@ impl Store for MemoryStore {
 mod tests {
     use super::*;
     use crate::ManualClock;
-    use crate::unruly::attempt;
+    use crate::faulty::attempt;
 
     #[tokio::test(start_paused = true)]
-    async fn it_can_sweep_by_itself_for_as_long_as_it_lives() {
-        let rest = Duration::from_mins(1);
+    async fn the_background_sweep_ends_with_the_store() {
+        let interval = Duration::from_mins(1);
         let clock = ManualClock::default();
         let store = MemoryStore::with_clock(Arc::new(clock.clone()));
-        let records = Arc::downgrade(&store.records);
-        let task = tokio::spawn(sweep_again(records, Arc::new(clock.clone()), rest));
+        let entries = Arc::downgrade(&store.entries);
+        let task = tokio::spawn(sweep_repeatedly(entries, Arc::new(clock.clone()), interval));
         store.claim(&attempt("k", 1), &Policy::default()).await.unwrap();
-        tokio::time::sleep(rest * 2).await;
+        tokio::time::sleep(interval * 2).await;
         assert_eq!(store.len(), 1);
         clock.advance(Policy::default().ttl());
-        tokio::time::sleep(rest * 2).await;
+        tokio::time::sleep(interval * 2).await;
         assert!(store.is_empty());
         drop(store);
         task.await.unwrap();

@@ -6,16 +6,16 @@ use tokio::time::Instant;
 
 use crate::{Health, Released, Renewed, Settled, Store, StoreError, StoreFuture, Swept, Watch};
 
+mod label;
 pub mod metric;
-mod word;
 
-use word::{Answer, Word};
+use label::{Answer, Label};
 
-/// Measures every verb through the `metrics` facade: how long it took and what it answered. The
+/// Measures every verb through the `metrics` facade: its duration and its answer. The
 /// names are in [`metric`].
 ///
 /// A verb whose future is dropped before it ends is not measured. Put inside a
-/// [`Guarded`](crate::Guarded) this measures the store, and outside of it what callers see.
+/// [`Guarded`](crate::Guarded) this measures the store, and outside of it the view of callers.
 pub struct Metered<S> {
     store: S,
     claim: Meter,
@@ -27,10 +27,10 @@ pub struct Metered<S> {
     health: Meter,
 }
 
-/// The handles of one verb, so that a call neither allocates nor looks anything up.
+/// The handles of one verb, so that a call needs neither an allocation nor a registry lookup.
 struct Meter {
     seconds: Histogram,
-    answers: Vec<(Word, Counter)>,
+    answers: Vec<(Label, Counter)>,
 }
 
 // === impl Metered ===
@@ -52,14 +52,15 @@ impl<S: Store> Metered<S> {
     }
 }
 
+#[deny(clippy::missing_trait_methods)]
 impl<S: Store> Store for Metered<S> {
     fn claim<'a>(&'a self, attempt: &'a Attempt, policy: &'a Policy) -> StoreFuture<'a, Claim> {
         Box::pin(self.claim.measure(move || self.store.claim(attempt, policy)))
     }
 
-    fn recall(&self, attempt: &Attempt) -> Option<Claim> {
-        let claim = self.store.recall(attempt).map(Ok)?;
-        self.claim.count(Word::of(&claim));
+    fn cached_claim(&self, attempt: &Attempt) -> Option<Claim> {
+        let claim = self.store.cached_claim(attempt).map(Ok)?;
+        self.claim.count(Label::of(&claim));
         claim.ok()
     }
 
@@ -67,8 +68,8 @@ impl<S: Store> Store for Metered<S> {
         self.store.watch(id)
     }
 
-    fn part(&self, id: RecordId) -> usize {
-        self.store.part(id)
+    fn shard(&self, id: RecordId) -> usize {
+        self.store.shard(id)
     }
 
     fn renew<'a>(&'a self, lease: &'a Lease, duration: Duration) -> StoreFuture<'a, Renewed> {
@@ -100,14 +101,14 @@ impl<S: Store> Store for Metered<S> {
 
 impl Meter {
     fn new<T: Answer>(kind: &'static str, verb: &'static str) -> Self {
-        let counter = |word: &Word| {
+        let counter = |label: &Label| {
             let counter = metrics::counter!(
                 metric::ANSWERS_TOTAL,
                 metric::STORE => kind,
                 metric::VERB => verb,
-                metric::ANSWER => word.as_str()
+                metric::ANSWER => label.as_str()
             );
-            (*word, counter)
+            (*label, counter)
         };
         Self {
             seconds: metrics::histogram!(
@@ -115,7 +116,7 @@ impl Meter {
                 metric::STORE => kind,
                 metric::VERB => verb
             ),
-            answers: T::WORDS.iter().chain(Word::ERRORS).map(counter).collect(),
+            answers: T::LABELS.iter().chain(Label::ERRORS).map(counter).collect(),
         }
     }
 
@@ -126,13 +127,13 @@ impl Meter {
         let begun = Instant::now();
         let result = ask().await;
         self.seconds.record(begun.elapsed());
-        self.count(Word::of(&result));
+        self.count(Label::of(&result));
         result
     }
 
-    fn count(&self, word: Word) {
-        let counter = self.answers.iter().find(|(known, _)| *known == word);
-        debug_assert!(counter.is_some(), "{word:?} is no answer of this verb");
+    fn count(&self, label: Label) {
+        let counter = self.answers.iter().find(|(known, _)| *known == label);
+        debug_assert!(counter.is_some(), "{label:?} is no answer of this verb");
         if let Some((_, counter)) = counter {
             counter.increment(1);
         }

@@ -9,16 +9,15 @@ pub type RecordMap<V> = HashMap<RecordId, V, IdHash>;
 
 /// Hashes record ids for maps in memory.
 ///
-/// An id is a cryptographic hash, so almost nothing is left to do. Not nothing, though: clients
-/// choose their keys, and whoever tries enough of them finds ids that begin alike. Taken as they
-/// are, such ids would share a bucket, and the map would become a list. So the hash depends on a
-/// secret, too, which each map draws for itself.
+/// An id is a cryptographic hash already, but clients choose their keys, and an attacker can search for
+/// keys whose ids have a common prefix. Without further hashing such ids would share a bucket, and the map
+/// would degrade to a list. So the hash also depends on a random secret of each map.
 #[derive(Clone)]
 pub struct IdHash {
     secret: [u64; 2],
 }
 
-/// The hasher of [`IdHash`], good for one id.
+/// The hasher of [`IdHash`], for one id.
 pub struct IdHasher {
     secret: [u64; 2],
     hash: u64,
@@ -52,18 +51,18 @@ impl fmt::Debug for IdHash {
 
 impl Hasher for IdHasher {
     fn write(&mut self, bytes: &[u8]) {
-        // The first half of an id is enough: nobody can find two that agree in all of it.
+        // The first half of an id is enough: a collision of 128 bits cannot be found.
         let (words, _) = bytes.as_chunks();
         if let [first, second, ..] = words {
             let first = u64::from_le_bytes(*first) ^ self.secret[0];
             let second = u64::from_le_bytes(*second) ^ self.secret[1];
-            // In a product of full width every bit of both counts.
+            // The full-width product depends on every bit of both.
             let (low, high) = first.carrying_mul(second, 0);
             self.hash = low ^ high;
         }
     }
 
-    // Of an array, the length is hashed as well; it says nothing here.
+    // The length of an array is hashed too, and is constant here.
     fn write_usize(&mut self, _len: usize) {}
 
     fn finish(&self) -> u64 {
@@ -83,7 +82,7 @@ mod tests {
 
     use super::*;
 
-    /// How many of the ids fall into the fullest of 256 buckets, of which a map has as many or more.
+    /// The number of ids in the fullest of 256 buckets; a map has as many or more.
     fn fullest(hash: &IdHash, ids: impl Iterator<Item = RecordId>) -> usize {
         let mut buckets = [0; 256];
         for id in ids {
@@ -92,8 +91,7 @@ mod tests {
         buckets.into_iter().max().unwrap()
     }
 
-    /// As someone finds them who tries many keys: alike in all that picks the bucket of an id that
-    /// is taken as it is.
+    /// An attacker's ids: equal in the bits that would pick the bucket without further hashing.
     #[test]
     fn ids_that_begin_alike_are_spread() {
         let alike = |number: u32| {

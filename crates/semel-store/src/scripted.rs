@@ -1,5 +1,4 @@
-//! A store that follows a script, and ears for what is said over it: for the tests of whatever
-//! drives a store.
+//! A store with scripted faults, and a capture of log events, for the tests of code that uses a store.
 //!
 //! ```
 //! # use semel_core::{Attempt, Fingerprint, Owner, Policy, RecordId};
@@ -33,8 +32,8 @@ use semel_core::{
 use tokio::sync::watch;
 
 use crate::{
-    Health, MemoryStore, Released, Renewed, Settled, Store, StoreError, StoreFuture, Swept, Told,
-    Watch,
+    Health, MemoryStore, Released, Renewed, Settled, Store, StoreError, StoreFuture, Swept, Watch,
+    WatchState,
 };
 
 pub use logs::Logs;
@@ -44,9 +43,9 @@ pub use logs::Logs;
 pub struct ScriptedStore {
     memory: MemoryStore,
     script: Mutex<Script>,
-    mended: watch::Sender<()>,
-    told: watch::Sender<Told>,
-    hears_some: AtomicBool,
+    recovered: watch::Sender<()>,
+    state: watch::Sender<WatchState>,
+    partial: AtomicBool,
 }
 
 /// The verbs that can be scripted.
@@ -64,22 +63,24 @@ pub enum Verb {
     Inspect,
 }
 
-/// What may become of a call.
+/// A fault of a call.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Fault {
-    /// Fails without an effect, and says so.
+    /// Fails, with the error that nothing took effect.
     Unavailable,
-    /// Answers that it cannot do this now, without an effect.
+    /// Is declined by the store, without an effect.
     Declined,
-    /// Does not say that it had no effect.
+    /// Never reaches the store, for a cause in this process.
+    NotAsked,
+    /// Times out, without an effect.
     TimedOut,
-    /// Does not say that it had its effect.
+    /// Times out after it took effect.
     TimedOutApplied,
-    /// Cannot read what it keeps.
+    /// Fails because stored data is damaged.
     Corrupt,
-    /// Does nothing until the store is mended, and then goes on.
+    /// Hangs until [`mend`](ScriptedStore::mend), and then takes effect.
     Hang,
-    /// Is broken.
+    /// Panics.
     Panic,
 }
 
@@ -103,73 +104,72 @@ impl Verb {
 // === impl ScriptedStore ===
 
 impl ScriptedStore {
-    /// Keeps its records in `memory`, which others may use too. It does its work until it is told
-    /// otherwise.
+    /// A store without faults, with its records in `memory`, which may have other users.
     pub fn over(memory: MemoryStore) -> Self {
-        let (mended, told) = (watch::Sender::new(()), watch::Sender::new(Told::default()));
-        let hears_some = AtomicBool::new(false);
-        Self { memory, script: Mutex::default(), mended, told, hears_some }
+        let (recovered, state) =
+            (watch::Sender::new(()), watch::Sender::new(WatchState::default()));
+        let partial = AtomicBool::new(false);
+        Self { memory, script: Mutex::default(), recovered, state, partial }
     }
 
-    /// Where the records are kept: a way past the script.
+    /// The records, without the script.
     pub fn memory(&self) -> &MemoryStore {
         &self.memory
     }
 
-    /// These verbs yield so many times before they do anything, and again before they answer.
+    /// Makes these verbs yield `times` times before they take effect, and again before they answer.
     pub fn yield_in(&self, verbs: impl IntoIterator<Item = Verb>, times: usize) {
         self.script().yields.extend(verbs.into_iter().map(|verb| (verb, times)));
     }
 
-    /// The next calls of the verb meet these faults, one each.
+    /// Gives the next calls of the verb these faults, one each.
     pub fn fail_next(&self, verb: Verb, faults: impl IntoIterator<Item = Fault>) {
         self.script().next.entry(verb).or_default().extend(faults);
     }
 
-    /// All calls of these verbs meet the fault, until [`mend`](Self::mend).
+    /// Gives all calls of these verbs the fault, until [`mend`](Self::mend).
     pub fn fail(&self, verbs: impl IntoIterator<Item = Verb>, fault: Fault) {
         self.script().always.extend(verbs.into_iter().map(|verb| (verb, fault)));
     }
 
-    /// All verbs meet the fault: the store is lost.
+    /// Gives all verbs the fault: the store is lost.
     pub fn fail_all(&self, fault: Fault) {
         self.fail(Verb::ALL, fault);
     }
 
-    /// Ends what [`fail`](Self::fail) began, and lets go on whoever hangs.
+    /// Ends the faults of [`fail`](Self::fail), and resumes calls that hang.
     pub fn mend(&self) {
         self.script().always.clear();
-        self.mended.send_replace(());
+        self.recovered.send_replace(());
     }
 
-    /// Those who watch a record hear it from now on, or no longer, if [`tell`](Self::tell) says that it
-    /// has changed. Whatever others do in the memory it does not hear of.
+    /// Makes watches listening or not. Only [`notify`](Self::notify) notifies them, never a change of the memory.
     pub fn listen(&self, listening: bool) {
-        self.told.send_modify(|told| told.listening = listening);
+        self.state.send_modify(|state| state.listening = listening);
     }
 
-    /// Like [`listen`](Self::listen), and from now on there are others who tell nobody.
-    pub fn listen_to_some(&self) {
-        self.hears_some.store(true, Ordering::Relaxed);
+    /// Makes watches listening and, from now on, [partial](Watch::partial).
+    pub fn listen_partially(&self) {
+        self.partial.store(true, Ordering::Relaxed);
         self.listen(true);
     }
 
-    /// Tells all who watch that their record has changed.
-    pub fn tell(&self) {
-        self.told.send_modify(|told| told.changes += 1);
+    /// Notifies all watches of a change.
+    pub fn notify(&self) {
+        self.state.send_modify(|state| state.changes += 1);
     }
 
-    /// How often the verb was called, whatever became of it.
+    /// The number of calls of the verb, with or without a fault.
     pub fn calls(&self, verb: Verb) -> usize {
         self.script().calls.get(&verb).copied().unwrap_or(0)
     }
 
-    /// Which record was claimed last, or tried to be.
+    /// The record of the latest call of `claim`.
     pub fn last_claimed(&self) -> Option<RecordId> {
         self.script().claimed.map(|(id, ..)| id)
     }
 
-    /// The attempt that claimed last, or tried to: for a claim that arrives late.
+    /// The attempt of the latest call of `claim`: for a claim that arrives late.
     pub fn last_attempt(&self) -> Option<Attempt> {
         self.script().claimed.map(|(id, fingerprint, owner)| Attempt::new(id, fingerprint, owner))
     }
@@ -193,13 +193,9 @@ impl ScriptedStore {
         }
     }
 
-    fn play<'a, T: Send + 'a>(
-        &'a self,
-        verb: Verb,
-        call: StoreFuture<'a, T>,
-    ) -> StoreFuture<'a, T> {
-        // Before the fault is known, so that no mending after it is missed.
-        let mut mended = self.mended.subscribe();
+    fn run<'a, T: Send + 'a>(&'a self, verb: Verb, call: StoreFuture<'a, T>) -> StoreFuture<'a, T> {
+        // Before the fault is taken, so that no later `mend` is missed.
+        let mut recovered = self.recovered.subscribe();
         let fault = self.begin(verb);
         Box::pin(async move {
             self.pause(verb).await;
@@ -210,12 +206,13 @@ impl ScriptedStore {
                 Some(Fault::Declined) => {
                     return Err(StoreError::Declined { what: "scripted".to_owned(), source: None });
                 }
+                Some(Fault::NotAsked) => return Err(StoreError::not_asked("scripted")),
                 Some(Fault::TimedOut) => return Err(timed_out()),
                 Some(Fault::TimedOutApplied) => return call.await.and_then(|_| Err(timed_out())),
                 Some(Fault::Corrupt) => {
                     return Err(StoreError::Corrupt { what: "scripted".to_owned() });
                 }
-                Some(Fault::Hang) => mended.changed().await.expect("the store is borrowed"),
+                Some(Fault::Hang) => recovered.changed().await.expect("the store is borrowed"),
                 Some(Fault::Panic) => panic!("scripted"),
             }
             let answer = call.await;
@@ -228,29 +225,29 @@ impl ScriptedStore {
 impl Store for ScriptedStore {
     fn claim<'a>(&'a self, attempt: &'a Attempt, policy: &'a Policy) -> StoreFuture<'a, Claim> {
         self.script().claimed = Some((attempt.id(), attempt.fingerprint(), attempt.owner()));
-        self.play(Verb::Claim, self.memory.claim(attempt, policy))
+        self.run(Verb::Claim, self.memory.claim(attempt, policy))
     }
 
     fn watch(&self, _id: RecordId) -> Option<Watch> {
-        let watch = Watch::new(self.told.subscribe(), ());
-        let hears_some = self.hears_some.load(Ordering::Relaxed);
-        Some(if hears_some { watch.hearing_some() } else { watch })
+        let watch = Watch::new(self.state.subscribe(), ());
+        let partial = self.partial.load(Ordering::Relaxed);
+        Some(if partial { watch.partial() } else { watch })
     }
 
     fn renew<'a>(&'a self, lease: &'a Lease, duration: Duration) -> StoreFuture<'a, Renewed> {
-        self.play(Verb::Renew, self.memory.renew(lease, duration))
+        self.run(Verb::Renew, self.memory.renew(lease, duration))
     }
 
     fn settle<'a>(&'a self, lease: &'a Lease, settlement: Settlement) -> StoreFuture<'a, Settled> {
-        self.play(Verb::Settle, self.memory.settle(lease, settlement))
+        self.run(Verb::Settle, self.memory.settle(lease, settlement))
     }
 
     fn release<'a>(&'a self, lease: &'a Lease, how: Release) -> StoreFuture<'a, Released> {
-        self.play(Verb::Release, self.memory.release(lease, how))
+        self.run(Verb::Release, self.memory.release(lease, how))
     }
 
     fn inspect(&self, id: RecordId) -> StoreFuture<'_, Option<Record>> {
-        self.play(Verb::Inspect, self.memory.inspect(id))
+        self.run(Verb::Inspect, self.memory.inspect(id))
     }
 
     fn sweep(&self, limit: usize) -> StoreFuture<'_, Swept> {
@@ -267,7 +264,7 @@ mod tests {
     use semel_core::State;
 
     use super::*;
-    use crate::unruly::attempt;
+    use crate::faulty::attempt;
 
     fn scripted(faults: impl IntoIterator<Item = Fault>) -> ScriptedStore {
         let store = ScriptedStore::over(MemoryStore::new());
@@ -294,7 +291,7 @@ mod tests {
     }
 
     #[tokio::test(start_paused = true)]
-    async fn a_call_hangs_until_the_store_is_mended_and_then_goes_on() {
+    async fn a_call_hangs_until_mend_and_then_takes_effect() {
         let store = scripted([Fault::Hang]);
         let mut hanging = Box::pin(claim(&store));
         let hour = Duration::from_hours(1);

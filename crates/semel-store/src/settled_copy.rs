@@ -1,21 +1,21 @@
 use semel_core::{Attempt, Claim, Fingerprint, Settlement, Timestamp};
 
-/// A settled record, as far as a claim needs it. It never changes until it expires (I2), so a copy is as
+/// The part of a settled record that answers a claim. A settled record never changes until it expires (I2), so a copy is as
 /// good as the record.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct SettledCopy {
-    /// What must be equal for its outcome to be replayed.
+    /// The fingerprint that an attempt must have for a replay.
     pub fingerprint: Fingerprint,
-    /// How it ended.
+    /// The outcome.
     pub settlement: Settlement,
-    /// Until when the copy counts, by the clock of the record's store.
+    /// When the record expires, by the clock of its store.
     pub expires: Timestamp,
 }
 
 // === impl SettledCopy ===
 
 impl SettledCopy {
-    /// What an attempt is told.
+    /// The answer to an attempt.
     pub(crate) fn answer(self, attempt: &Attempt) -> Claim {
         if self.fingerprint != attempt.fingerprint() {
             return Claim::Mismatch;

@@ -6,10 +6,10 @@ use semel_core::{Attempt, Claim, Lease, Policy, Record, RecordId, Release, Settl
 
 use crate::{Health, Released, Renewed, Settled, StoreError, Swept, Watch};
 
-/// What a verb of a store returns. Boxed, so that a store can be chosen at run time.
+/// The future of a verb. Boxed, so that a store can be chosen at run time.
 pub type StoreFuture<'a, T> = Pin<Box<dyn Future<Output = Result<T, StoreError>> + Send + 'a>>;
 
-/// Keeps records, and decides who may execute.
+/// Keeps records, and grants the right to execute.
 ///
 /// # Contract
 ///
@@ -35,29 +35,30 @@ pub type StoreFuture<'a, T> = Pin<Box<dyn Future<Output = Result<T, StoreError>>
 ///
 /// `store_conformance!` checks all this; a store without it is not a store.
 pub trait Store: Send + Sync + 'static {
-    /// Asks for the right to execute.
+    /// Requests the right to execute.
     fn claim<'a>(&'a self, attempt: &'a Attempt, policy: &'a Policy) -> StoreFuture<'a, Claim>;
 
-    /// The answer to a claim on a record that this process surely knows to be settled, at once and
-    /// without asking anyone. `None` says nothing: claim it.
+    /// The answer to a claim, if this process has a copy of the settled record that certainly has not expired.
+    /// No I/O. `None` is no answer: call [`claim`](Self::claim).
     ///
-    /// This one has a default, since it only looks; [`Cached`](crate::Cached) has more to say.
-    fn recall(&self, _attempt: &Attempt) -> Option<Claim> {
+    /// This method has a default, since it only reads; [`Cached`](crate::Cached) overrides it.
+    fn cached_claim(&self, _attempt: &Attempt) -> Option<Claim> {
         None
     }
 
-    /// Hears of changes of a record that other nodes make, if the store can. Needs a runtime.
+    /// Subscribes to the changes that other nodes make to a record, if the store can publish them. Needs a
+    /// runtime.
     ///
-    /// This one has a default too: those who wait can always look again.
+    /// This method has a default too, since a waiter can always poll.
     fn watch(&self, _id: RecordId) -> Option<Watch> {
         None
     }
 
-    /// Which of the store's parts has a record, if it is made of servers that fail each by itself: then
-    /// [`Guarded`](crate::Guarded) counts the failures of each apart. Zero is the store as a whole.
+    /// The shard that has a record, if the store is made of servers that fail independently: then
+    /// [`Guarded`](crate::Guarded) has a circuit breaker for each. Zero is the store as a whole.
     ///
-    /// It must be known without asking, and may change at any moment.
-    fn part(&self, _id: RecordId) -> usize {
+    /// It is known without I/O, and may change at any moment.
+    fn shard(&self, _id: RecordId) -> usize {
         0
     }
 
@@ -70,31 +71,32 @@ pub trait Store: Send + Sync + 'static {
     /// Hands the lease back under its fence.
     fn release<'a>(&'a self, lease: &'a Lease, how: Release) -> StoreFuture<'a, Released>;
 
-    /// Looks at a record without touching it; an expired one is not there.
+    /// Reads a record without a change; an expired one counts as absent.
     fn inspect(&self, id: RecordId) -> StoreFuture<'_, Option<Record>>;
 
-    /// Deletes expired records, at most `limit` of them, without holding up claims.
+    /// Deletes expired records, at most `limit` of them, without delaying claims.
     fn sweep(&self, limit: usize) -> StoreFuture<'_, Swept>;
 
-    /// Is the store able to serve right now?
+    /// Whether the store can serve now, and what time it is there.
     fn health(&self) -> StoreFuture<'_, Health>;
 }
 
+#[deny(clippy::missing_trait_methods)]
 impl<S: Store + ?Sized> Store for Arc<S> {
     fn claim<'a>(&'a self, attempt: &'a Attempt, policy: &'a Policy) -> StoreFuture<'a, Claim> {
         (**self).claim(attempt, policy)
     }
 
-    fn recall(&self, attempt: &Attempt) -> Option<Claim> {
-        (**self).recall(attempt)
+    fn cached_claim(&self, attempt: &Attempt) -> Option<Claim> {
+        (**self).cached_claim(attempt)
     }
 
     fn watch(&self, id: RecordId) -> Option<Watch> {
         (**self).watch(id)
     }
 
-    fn part(&self, id: RecordId) -> usize {
-        (**self).part(id)
+    fn shard(&self, id: RecordId) -> usize {
+        (**self).shard(id)
     }
 
     fn renew<'a>(&'a self, lease: &'a Lease, duration: Duration) -> StoreFuture<'a, Renewed> {

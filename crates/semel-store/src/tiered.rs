@@ -12,114 +12,115 @@ use crate::{
     Swept, Watch,
 };
 
-/// Keeps copies of settled records, nearer than the store that has the records. It may lose them at any
+/// A cache of settled records beside the store that has the records. It may lose copies at any
 /// moment, and must never change them.
-pub trait Near: Send + Sync + 'static {
+pub trait ReplayCache: Send + Sync + 'static {
     /// The copy of a record, if there is one.
     fn get(&self, id: RecordId) -> StoreFuture<'_, Option<SettledCopy>>;
 
-    /// Keeps a copy, and tells those who watch the record.
+    /// Keeps a copy, and notifies the watches of the record.
     fn put(&self, id: RecordId, copy: SettledCopy) -> StoreFuture<'_, ()>;
 
-    /// Tells those who watch the record that it is worth a look.
-    fn tell(&self, id: RecordId) -> StoreFuture<'_, ()>;
+    /// Notifies the watches of the record that it may have changed.
+    fn notify(&self, id: RecordId) -> StoreFuture<'_, ()>;
 
-    /// Which of its parts has the copy of a record, as of [`Store::part`].
-    fn part(&self, _id: RecordId) -> usize {
+    /// The shard of the cache that has the copy of a record, as of [`Store::shard`].
+    fn shard(&self, _id: RecordId) -> usize {
         0
     }
 
-    /// Hears of [`put`](Self::put) and [`tell`](Self::tell) on other nodes, if that can be heard.
+    /// Subscribes to [`put`](Self::put) and [`notify`](Self::notify) of other nodes, if the cache
+    /// can publish them.
     fn watch(&self, _id: RecordId) -> Option<Watch> {
         None
     }
 }
 
-/// Two stores in one: the truth, and a faster one before it that answers replays.
+/// A primary store behind a faster cache that answers replays.
 ///
-/// Everything is decided by the truth, and is durable there. Only what it says is settled is copied to
-/// the near one, where it is looked for first: a settled record never changes until it expires (I2). So
-/// losing, emptying or restarting the near one costs speed and nothing else: what is not found there is
-/// asked of the truth, and so is everything while it is away.
+/// The primary decides everything, and makes it durable. Only settled records are copied to the cache,
+/// which is read first: a settled record never changes until it expires (I2). So losing, emptying or
+/// restarting the cache costs speed and nothing else: on a miss, and while the cache is unavailable,
+/// claims go to the primary.
 ///
-/// # Whose clock
+/// # Clock
 ///
-/// As for [`Cached`](crate::Cached): `clock` must show the truth's time, and a copy is not trusted within
+/// As for [`Cached`](crate::Cached): `clock` must show the primary's time, and a copy is not trusted within
 /// a margin before its record expires. If that clock is set back, copies whose records had expired by then are not trusted
-/// again: the truth may have executed anew. That is so for what this node has seen of the clock; one that is started
-/// afterwards, or was not asked meanwhile, trusts them.
+/// again: the primary may have granted another execution. Each node has only its own readings: one
+/// that is started afterwards, or had no requests meanwhile, trusts those copies.
 ///
 /// # Staleness
 ///
-/// An operator who deletes or resolves a record in the truth is not seen here until the copy expires.
+/// A copy does not follow an operator who deletes or resolves its record in the primary: it is replayed until it expires.
 #[derive(Debug)]
-pub struct Tiered<N, S> {
-    near: Arc<N>,
-    truth: S,
+pub struct Tiered<C, S> {
+    cache: Arc<C>,
+    primary: S,
     clock: Arc<dyn Clock>,
-    /// The latest time that was seen, in milliseconds.
+    /// The latest time that was read, in milliseconds.
     latest: AtomicU64,
     gate: Arc<Gate>,
-    complaints: Arc<Complaints>,
-    /// Copies under way: beyond so many, records go without (I10).
+    log: Arc<LogLimiter>,
+    /// Copies in progress: beyond this many, records are not copied (I10).
     copying: Arc<Semaphore>,
 }
 
-/// What is asked of the near one. Whether it can answer the one says little about the other: when it is
-/// full it refuses copies, and still has those that it has.
+/// The two kinds of cache calls. Failures of one do not imply failures of the other: a full cache refuses
+/// copies, and still has the earlier ones.
 #[derive(Clone, Copy, Debug)]
-enum Use {
-    Looking,
-    Telling,
+enum Access {
+    Read,
+    Write,
 }
 
-/// Says that the near one is away or refuses something, but not each time.
+/// Logs failures of the cache as warnings, but at most one per kind of access and minute.
 #[derive(Debug, Default)]
-struct Complaints {
+struct LogLimiter {
     last: Mutex<[Option<Instant>; 2]>,
 }
 
-/// The near one is fast, or it is of no use.
-const NEAR_GUARD: Guard = Guard {
+/// A slow cache is of no use.
+const CACHE_GUARD: Guard = Guard {
     deadline: Duration::from_millis(100),
     failures_to_open: 3,
     open_for: Duration::from_secs(1),
     calls_max: 10_000,
 };
 const COPYING_MAX: usize = 4_096;
-/// A record with a larger reply is not copied: it would hold up many small ones.
+/// A record with a larger reply is not copied: it would delay many small ones.
 const COPY_BYTES_MAX: usize = 64 << 10;
-/// By how much a copy is given up before its record expires.
+/// How long before its record's expiry a copy is no longer used.
 const MARGIN: Duration = Duration::from_secs(1);
-/// What a clock shows that cannot say.
+/// The reading of a clock that has not been set yet.
 const END_OF_TIME: Timestamp = Timestamp::from_millis(u64::MAX);
-/// How often it is said that the near one is away.
-const COMPLAIN_EVERY: Duration = Duration::from_mins(1);
+/// The interval of warnings about one kind of access.
+const LOG_EVERY: Duration = Duration::from_mins(1);
 
 // === impl Tiered ===
 
-impl<N: Near, S: Store> Tiered<N, S> {
-    /// Puts `near` before `truth`, whose time `clock` tells.
-    pub fn new(near: N, truth: S, clock: Arc<dyn Clock>) -> Self {
+impl<C: ReplayCache, S: Store> Tiered<C, S> {
+    /// Puts `cache` before `primary`, whose time `clock` shows.
+    pub fn new(cache: C, primary: S, clock: Arc<dyn Clock>) -> Self {
         Self {
-            near: Arc::new(near),
-            truth,
+            cache: Arc::new(cache),
+            primary,
             clock,
             latest: AtomicU64::new(0),
-            gate: Arc::new(Gate::new(NEAR_GUARD)),
-            complaints: Arc::default(),
+            gate: Arc::new(Gate::new(CACHE_GUARD)),
+            log: Arc::default(),
             copying: Arc::new(Semaphore::new(COPYING_MAX)),
         }
     }
 
-    /// What the near one has to say, if anything that counts.
-    async fn found_near(&self, attempt: &Attempt) -> Option<Claim> {
+    /// The answer of a copy in the cache, if there is one that counts.
+    async fn cached_answer(&self, attempt: &Attempt) -> Option<Claim> {
         let id = attempt.id();
-        let part = Use::Looking.of(self.near.part(id));
-        let copy = match self.gate.call("get", part, || self.near.get(id)).await {
+        let breaker = Access::Read.breaker(self.cache.shard(id));
+        let copy = match self.gate.call("get", breaker, || self.cache.get(id)).await {
             Ok(copy) => copy?,
             Err(error) => {
-                self.complaints.about(Use::Looking, &error);
+                self.log.failure(Access::Read, &error);
                 return None;
             }
         };
@@ -128,7 +129,7 @@ impl<N: Near, S: Store> Tiered<N, S> {
 
     fn is_trusted(&self, copy: &SettledCopy) -> bool {
         let now = self.clock.now();
-        // One that has not heard the truth shows the end of time, which says nothing.
+        // A clock that is not set yet shows the end of time, which must not become the latest reading.
         let latest = if now == END_OF_TIME {
             now
         } else {
@@ -138,25 +139,25 @@ impl<N: Near, S: Store> Tiered<N, S> {
         latest.plus(MARGIN) < copy.expires
     }
 
-    /// Does something with the near one that nobody waits for, unless too much is under way, or it is not
-    /// there to be looked at.
-    fn apart<F>(&self, verb: &'static str, id: RecordId, ask: F)
+    /// Writes to the cache in the background, unless too many writes are in progress or its breaker for reads
+    /// is open.
+    fn write_in_background<F>(&self, verb: &'static str, id: RecordId, write: F)
     where
-        F: for<'n> FnOnce(&'n N) -> StoreFuture<'n, ()> + Send + 'static,
+        F: for<'c> FnOnce(&'c C) -> StoreFuture<'c, ()> + Send + 'static,
     {
-        let part = self.near.part(id);
-        if !self.gate.is_closed(Use::Looking.of(part)) {
+        let shard = self.cache.shard(id);
+        if !self.gate.is_closed(Access::Read.breaker(shard)) {
             return;
         }
-        let Ok(place) = self.copying.clone().try_acquire_owned() else {
+        let Ok(permit) = self.copying.clone().try_acquire_owned() else {
             return;
         };
-        let (near, gate) = (self.near.clone(), self.gate.clone());
-        let complaints = self.complaints.clone();
+        let (cache, gate, log) = (self.cache.clone(), self.gate.clone(), self.log.clone());
         tokio::spawn(async move {
-            let _place = place;
-            if let Err(error) = gate.call(verb, Use::Telling.of(part), || ask(&near)).await {
-                complaints.about(Use::Telling, &error);
+            let _permit = permit;
+            let breaker = Access::Write.breaker(shard);
+            if let Err(error) = gate.call(verb, breaker, || write(&cache)).await {
+                log.failure(Access::Write, &error);
             }
         });
     }
@@ -166,17 +167,18 @@ impl<N: Near, S: Store> Tiered<N, S> {
         if bytes > COPY_BYTES_MAX || !self.is_trusted(&copy) {
             return;
         }
-        self.apart("put", id, move |near| near.put(id, copy));
+        self.write_in_background("put", id, move |cache| cache.put(id, copy));
     }
 }
 
-impl<N: Near, S: Store> Store for Tiered<N, S> {
+#[deny(clippy::missing_trait_methods)]
+impl<C: ReplayCache, S: Store> Store for Tiered<C, S> {
     fn claim<'a>(&'a self, attempt: &'a Attempt, policy: &'a Policy) -> StoreFuture<'a, Claim> {
         Box::pin(async move {
-            if let Some(claim) = self.found_near(attempt).await {
+            if let Some(claim) = self.cached_answer(attempt).await {
                 return Ok(claim);
             }
-            let claim = self.truth.claim(attempt, policy).await?;
+            let claim = self.primary.claim(attempt, policy).await?;
             if let Claim::Replay { settlement, expires } = &claim {
                 let (fingerprint, expires) = (attempt.fingerprint(), *expires);
                 let settlement = settlement.clone();
@@ -186,27 +188,27 @@ impl<N: Near, S: Store> Store for Tiered<N, S> {
         })
     }
 
-    fn recall(&self, attempt: &Attempt) -> Option<Claim> {
-        self.truth.recall(attempt)
+    fn cached_claim(&self, attempt: &Attempt) -> Option<Claim> {
+        self.primary.cached_claim(attempt)
     }
 
     fn watch(&self, id: RecordId) -> Option<Watch> {
-        // A node that has the truth alone tells nobody here.
-        let near = self.near.watch(id).map(Watch::hearing_some);
-        near.or_else(|| self.truth.watch(id))
+        // A node that uses the primary alone does not notify the watches of the cache.
+        let watch = self.cache.watch(id).map(Watch::partial);
+        watch.or_else(|| self.primary.watch(id))
     }
 
-    fn part(&self, id: RecordId) -> usize {
-        self.truth.part(id)
+    fn shard(&self, id: RecordId) -> usize {
+        self.primary.shard(id)
     }
 
     fn renew<'a>(&'a self, lease: &'a Lease, duration: Duration) -> StoreFuture<'a, Renewed> {
-        self.truth.renew(lease, duration)
+        self.primary.renew(lease, duration)
     }
 
     fn settle<'a>(&'a self, lease: &'a Lease, settlement: Settlement) -> StoreFuture<'a, Settled> {
         Box::pin(async move {
-            let settled = self.truth.settle(lease, settlement.clone()).await?;
+            let settled = self.primary.settle(lease, settlement.clone()).await?;
             if settled == Settled::Recorded {
                 let (fingerprint, expires) = (lease.fingerprint(), lease.expires());
                 self.copy(lease.id(), SettledCopy { fingerprint, settlement, expires });
@@ -217,54 +219,56 @@ impl<N: Near, S: Store> Store for Tiered<N, S> {
 
     fn release<'a>(&'a self, lease: &'a Lease, how: Release) -> StoreFuture<'a, Released> {
         Box::pin(async move {
-            let released = self.truth.release(lease, how).await?;
+            let released = self.primary.release(lease, how).await?;
             let id = lease.id();
-            self.apart("tell", id, move |near| near.tell(id));
+            self.write_in_background("notify", id, move |cache| cache.notify(id));
             Ok(released)
         })
     }
 
     fn inspect(&self, id: RecordId) -> StoreFuture<'_, Option<Record>> {
-        self.truth.inspect(id)
+        self.primary.inspect(id)
     }
 
     fn sweep(&self, limit: usize) -> StoreFuture<'_, Swept> {
-        self.truth.sweep(limit)
+        self.primary.sweep(limit)
     }
 
     fn health(&self) -> StoreFuture<'_, Health> {
-        self.truth.health()
+        self.primary.health()
     }
 }
 
-// === impl Use ===
+// === impl Access ===
 
-impl Use {
-    /// Each use of each part has a breaker of its own.
-    const fn of(self, part: usize) -> usize {
-        part.saturating_mul(2).saturating_add(self as usize)
+impl Access {
+    /// Each kind of access to each shard has a breaker of its own.
+    const fn breaker(self, shard: usize) -> usize {
+        shard.saturating_mul(2).saturating_add(self as usize)
     }
 }
 
-// === impl Complaints ===
+// === impl LogLimiter ===
 
-impl Complaints {
-    fn about(&self, use_: Use, error: &StoreError) {
-        let what = match use_ {
-            Use::Looking => "no copies are found near: the truth is asked",
-            Use::Telling => "no copies are kept near: the truth will be asked again",
+impl LogLimiter {
+    fn failure(&self, access: Access, error: &StoreError) {
+        let what = match access {
+            Access::Read => "replay cache unavailable; reading from the primary store",
+            Access::Write => {
+                "replay cache takes no copies; replays will read from the primary store"
+            }
         };
-        if self.is_due(use_) {
+        if self.is_due(access) {
             tracing::warn!(%error, "{what}");
         } else {
             tracing::trace!(%error, "{what}");
         }
     }
 
-    fn is_due(&self, use_: Use) -> bool {
+    fn is_due(&self, access: Access) -> bool {
         let mut last = self.last.lock().unwrap_or_else(PoisonError::into_inner);
-        let last = &mut last[use_ as usize];
-        let is_due = last.is_none_or(|last| last.elapsed() >= COMPLAIN_EVERY);
+        let last = &mut last[access as usize];
+        let is_due = last.is_none_or(|last| last.elapsed() >= LOG_EVERY);
         if is_due {
             *last = Some(Instant::now());
         }

@@ -1,60 +1,63 @@
-//! Hearing of what happens to a record on other nodes.
+//! Notifications of changes that other nodes make to a record.
 
 use std::fmt;
 
 use tokio::sync::watch;
 
-/// Hears that a record may have changed, wherever that was: a reason to look at it again.
+/// A subscription to the changes of one record, on any node: a reason to read it again.
 ///
-/// It is a hint and no more. News may be late, lost or about nothing, so whoever watches still looks by
-/// itself now and then; but it can take its time while the watch [is listening](Self::is_listening).
+/// It is a hint and no more. Notifications may be late, lost or spurious, so a waiter still polls; but it can
+/// poll rarely while the watch [is listening](Self::is_listening).
 pub struct Watch {
-    told: watch::Receiver<Told>,
-    hears_all: bool,
-    /// Ends the watch when it is dropped.
-    _kept: Box<dyn Send + Sync>,
+    state: watch::Receiver<WatchState>,
+    is_complete: bool,
+    /// Ends the subscription when it is dropped.
+    _subscription: Box<dyn Send + Sync>,
 }
 
-/// What a store tells those who watch.
+/// What a store publishes to the watches of a record.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Told {
-    /// Would a change be heard now?
+pub struct WatchState {
+    /// Whether a change would be notified now.
     pub listening: bool,
-    /// Rises with each.
+    /// The number of notified changes.
     pub changes: u64,
 }
 
 // === impl Watch ===
 
 impl Watch {
-    /// For stores: a watch that ends when `kept` is dropped.
-    pub fn new(told: watch::Receiver<Told>, kept: impl Send + Sync + 'static) -> Self {
-        Self { told, hears_all: true, _kept: Box::new(kept) }
+    /// For stores: a watch that ends when `subscription` is dropped.
+    pub fn new(
+        state: watch::Receiver<WatchState>,
+        subscription: impl Send + Sync + 'static,
+    ) -> Self {
+        Self { state, is_complete: true, _subscription: Box::new(subscription) }
     }
 
-    /// For stores: others may change the record and tell nobody.
+    /// For stores: some writers may change the record without a notification.
     #[must_use]
-    pub fn hearing_some(mut self) -> Self {
-        self.hears_all = false;
+    pub fn partial(mut self) -> Self {
+        self.is_complete = false;
         self
     }
 
-    /// Does everybody tell who changes the record? Otherwise look more often, also while it
+    /// Whether every writer notifies its changes. If not, poll more often, also while it
     /// [is listening](Self::is_listening).
-    pub fn hears_all(&self) -> bool {
-        self.hears_all
+    pub fn is_complete(&self) -> bool {
+        self.is_complete
     }
 
-    /// Would a change be heard now?
+    /// Whether a change would be notified now.
     pub fn is_listening(&self) -> bool {
-        self.told.borrow().listening
+        self.state.borrow().listening
     }
 
-    /// Waits for a reason to look again: something happened, or from now on (or no longer) it would be
-    /// heard. Cancel-safe: no reason is lost.
+    /// Waits for a reason to read the record again: a change was notified, or the watch began or stopped
+    /// listening. Cancel-safe: no notification is lost.
     pub async fn reason(&mut self) {
-        if self.told.changed().await.is_err() {
-            // The store is gone, and tells nothing any more.
+        if self.state.changed().await.is_err() {
+            // The store is gone and will publish nothing.
             std::future::pending::<()>().await;
         }
     }
@@ -62,7 +65,7 @@ impl Watch {
 
 impl fmt::Debug for Watch {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Watch").field("told", &*self.told.borrow()).finish_non_exhaustive()
+        f.debug_struct("Watch").field("state", &*self.state.borrow()).finish_non_exhaustive()
     }
 }
 
@@ -71,11 +74,11 @@ mod tests {
     use super::*;
 
     #[tokio::test]
-    async fn what_happened_before_it_was_waited_for_is_heard() {
-        let sender = watch::Sender::new(Told::default());
+    async fn changes_before_the_wait_are_notified_once() {
+        let sender = watch::Sender::new(WatchState::default());
         let mut watch = Watch::new(sender.subscribe(), ());
-        sender.send_modify(|told| told.listening = true);
-        sender.send_modify(|told| told.changes += 1);
+        sender.send_modify(|state| state.listening = true);
+        sender.send_modify(|state| state.changes += 1);
         watch.reason().await;
         assert!(watch.is_listening());
         let again = tokio::time::timeout(std::time::Duration::ZERO, watch.reason()).await;

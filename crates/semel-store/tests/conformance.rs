@@ -9,7 +9,7 @@ use fixtures::{
 use semel_store::store_conformance;
 
 store_conformance!(memory, Memory);
-store_conformance!(memory_on_a_running_clock, TickingMemory);
+store_conformance!(memory_within_limits_on_a_running_clock, TickingMemory);
 store_conformance!(dynamic, Wrapped<Dynamic>);
 store_conformance!(cached, Wrapped<CachedMemory>);
 store_conformance!(guarded, Wrapped<GuardedMemory>);

@@ -14,7 +14,7 @@ type Control = Flawed<{ Flaw::None as u8 }>;
 
 semel_store::store_conformance!(control, Control);
 
-/// Says that each case fails for the flaw, and that random histories find the flaw by themselves
+/// Asserts that each case fails for the flaw, and that random histories find the flaw by themselves
 /// (or that they cannot, because it is none of the decisions).
 macro_rules! bites {
     ($($name:ident: $flaw:ident, [$($subject:ident :: $case:ident),+], histories: $found:literal;)+) => {$(
@@ -54,8 +54,8 @@ bites! {
     retention_from_the_settlement: TtlFromSettle,
         [expiry::ttl_counts_from_the_claim], histories: true;
     retention_from_the_first_claim: TtlFromCreation,
-        [expiry::late_lease_starts_the_retention_anew,
-         expiry::repeated_claim_starts_the_retention_anew],
+        [expiry::late_lease_starts_the_retention_again,
+         expiry::repeated_claim_starts_the_retention_again],
         histories: true;
     mismatch_seen_only_after_completion: MismatchIgnoredInFlight,
         [mismatch::other_request_is_refused_while_leased], histories: true;

@@ -1,46 +1,88 @@
-//! TLS to the servers that keep records: what an address says of it, as a configuration of rustls.
+//! TLS for all of Semel: to the servers that keep records, to the upstream, and for clients of the gateway. All of it is
+//! a configuration of rustls, from files in PEM.
+
+mod any_server;
+mod files;
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use rustls_pki_types::pem::PemObject as _;
-use rustls_pki_types::{CertificateDer, PrivateKeyDer, ServerName, UnixTime};
 use tokio_rustls::rustls::client::WantsClientCert;
-use tokio_rustls::rustls::client::danger::{
-    HandshakeSignatureValid, ServerCertVerified, ServerCertVerifier,
-};
-use tokio_rustls::rustls::crypto::{
-    CryptoProvider, aws_lc_rs, verify_tls12_signature, verify_tls13_signature,
-};
-use tokio_rustls::rustls::{
-    ClientConfig, ConfigBuilder, DigitallySignedStruct, Error, RootCertStore, SignatureScheme,
-};
+use tokio_rustls::rustls::crypto::aws_lc_rs;
+use tokio_rustls::rustls::{self, ClientConfig, ConfigBuilder, ServerConfig};
 
-/// How far a server is trusted, and who we are to it.
+use crate::any_server::AnyServer;
+use crate::files::{certificates, key, roots};
+
+/// How a client verifies its server, and identifies itself.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Trust {
-    /// Is the server's certificate verified, with its name?
+pub struct TlsOptions {
+    /// Whether the server's certificate is verified, with its name.
     pub verified: bool,
-    /// Who may have signed it; the system's authorities if none is named.
+    /// A file with the trusted authorities; those of the system if there is none.
     pub root: Option<PathBuf>,
-    /// Our own certificate and key, if the server asks for one.
+    /// The files of this client's certificate and key, for a server that requires them.
     pub identity: Option<(PathBuf, PathBuf)>,
 }
 
 /// Why TLS cannot be set up.
-#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("{0}")]
-pub struct TlsError(String);
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum TlsError {
+    /// A file cannot be read.
+    #[error("{path}: {source}; it must be a PEM file that this user may read")]
+    File {
+        /// The file.
+        path: PathBuf,
+        /// The error.
+        source: rustls_pki_types::pem::Error,
+    },
+    /// The file has no certificate.
+    #[error("{0} has no certificate; it must be a PEM file with the whole chain")]
+    NoCertificate(PathBuf),
+    /// No certificate of the file can be used as an authority.
+    #[error(
+        "{0} has no certificate that can be used as an authority; it must be a PEM file of X.509 certificates"
+    )]
+    NoAuthority(PathBuf),
+    /// Certificate and key do not fit, or are of a kind that is not supported.
+    #[error("the certificate and its key cannot be used: {0}")]
+    Unusable(#[from] rustls::Error),
+    /// The machine has no authorities of its own.
+    #[error(
+        "no root certificates were found on this machine; install ca-certificates, or name a file of \
+         authorities (ca, or sslrootcert of an address)"
+    )]
+    NoRoots,
+}
 
-// === impl Trust ===
+/// The configuration of a server with this certificate, for the protocols that it offers, in its order of preference.
+pub fn server_config(
+    certificate: &Path,
+    key_file: &Path,
+    protocols: &[&[u8]],
+) -> Result<ServerConfig, TlsError> {
+    let mut config = ServerConfig::builder_with_provider(Arc::new(aws_lc_rs::default_provider()))
+        .with_safe_default_protocol_versions()?
+        .with_no_client_auth()
+        .with_single_cert(certificates(certificate)?, key(key_file)?)?;
+    config.alpn_protocols = protocols.iter().map(|protocol| protocol.to_vec()).collect();
+    Ok(config)
+}
 
-impl Trust {
-    /// How to speak TLS on these terms.
+// === impl TlsOptions ===
+
+impl TlsOptions {
+    /// Verifies the server by these authorities, or by those of the machine.
+    pub fn verified(root: Option<&Path>) -> Self {
+        Self { verified: true, root: root.map(Path::to_owned), identity: None }
+    }
+
+    /// The configuration of a client.
     pub fn client_config(&self) -> Result<ClientConfig, TlsError> {
         let provider = Arc::new(aws_lc_rs::default_provider());
         let builder = ClientConfig::builder_with_provider(provider.clone())
-            .with_safe_default_protocol_versions()
-            .map_err(tls)?;
+            .with_safe_default_protocol_versions()?;
         let builder = if self.verified {
             builder.with_root_certificates(roots(self.root.as_deref())?)
         } else {
@@ -53,81 +95,11 @@ impl Trust {
         &self,
         builder: ConfigBuilder<ClientConfig, WantsClientCert>,
     ) -> Result<ClientConfig, TlsError> {
-        let Some((certificate, key)) = &self.identity else {
-            return Ok(builder.with_no_client_auth());
-        };
-        let key = PrivateKeyDer::from_pem_file(key).map_err(|error| unreadable(key, &error))?;
-        builder.with_client_auth_cert(certificates(certificate)?, key).map_err(tls)
-    }
-}
-
-fn roots(file: Option<&Path>) -> Result<RootCertStore, TlsError> {
-    let mut roots = RootCertStore::empty();
-    let found = match file {
-        Some(file) => certificates(file)?,
-        None => rustls_native_certs::load_native_certs().certs,
-    };
-    roots.add_parsable_certificates(found);
-    if roots.is_empty() {
-        let what = "no certificate authority is known here; name one with sslrootcert=FILE";
-        return Err(TlsError(what.to_owned()));
-    }
-    Ok(roots)
-}
-
-fn certificates(file: &Path) -> Result<Vec<CertificateDer<'static>>, TlsError> {
-    CertificateDer::pem_file_iter(file)
-        .and_then(Iterator::collect)
-        .map_err(|error| unreadable(file, &error))
-}
-
-fn unreadable(file: &Path, error: &dyn std::fmt::Display) -> TlsError {
-    TlsError(format!("{} cannot be read: {error}", file.display()))
-}
-
-#[expect(clippy::needless_pass_by_value, reason = "as map_err hands it over")]
-fn tls(error: Error) -> TlsError {
-    TlsError(error.to_string())
-}
-
-/// Encrypts without asking who the server is, as libpq does with `sslmode=prefer` and
-/// `sslmode=require`: it keeps listeners out, not impostors.
-#[derive(Debug)]
-struct AnyServer(Arc<CryptoProvider>);
-
-impl ServerCertVerifier for AnyServer {
-    fn verify_server_cert(
-        &self,
-        _: &CertificateDer<'_>,
-        _: &[CertificateDer<'_>],
-        _: &ServerName<'_>,
-        _: &[u8],
-        _: UnixTime,
-    ) -> Result<ServerCertVerified, Error> {
-        Ok(ServerCertVerified::assertion())
-    }
-
-    fn verify_tls12_signature(
-        &self,
-        message: &[u8],
-        certificate: &CertificateDer<'_>,
-        signed: &DigitallySignedStruct,
-    ) -> Result<HandshakeSignatureValid, Error> {
-        let schemes = &self.0.signature_verification_algorithms;
-        verify_tls12_signature(message, certificate, signed, schemes)
-    }
-
-    fn verify_tls13_signature(
-        &self,
-        message: &[u8],
-        certificate: &CertificateDer<'_>,
-        signed: &DigitallySignedStruct,
-    ) -> Result<HandshakeSignatureValid, Error> {
-        let schemes = &self.0.signature_verification_algorithms;
-        verify_tls13_signature(message, certificate, signed, schemes)
-    }
-
-    fn supported_verify_schemes(&self) -> Vec<SignatureScheme> {
-        self.0.signature_verification_algorithms.supported_schemes()
+        match &self.identity {
+            None => Ok(builder.with_no_client_auth()),
+            Some((certificate, key_file)) => {
+                Ok(builder.with_client_auth_cert(certificates(certificate)?, key(key_file)?)?)
+            }
+        }
     }
 }

@@ -2,12 +2,13 @@
 //! retry gets the first answer back.
 //!
 //! This crate is the way in for Rust services: it gathers the protocol ([`core`]), the stores
-//! ([`store`]) and the [`Engine`] that drives them. Four features add to it:
+//! ([`store`]) and the [`Engine`] that drives them. Five features add to it:
 //!
 //! | feature | module | what |
 //! |---|---|---|
 //! | `embedded` | `embedded` | the durable store in a directory |
 //! | `http` | `http` | the HTTP contract, and a tower layer for axum, hyper and tonic |
+//! | `jwt` | `http::jwt` | JSON Web Tokens that say who a client is, verified |
 //! | `postgres` | `postgres` | the durable store on PostgreSQL, which several processes share |
 //! | `redis` | `redis` | the fast store on Redis or Redis Cluster, which several processes share |
 //!
@@ -88,7 +89,10 @@
 pub use semel_core as core;
 #[cfg(feature = "embedded")]
 pub use semel_embedded as embedded;
-pub use semel_engine::{Answer, Engine, EngineError, Execution, Limits, ShutdownReport, Stored};
+pub use semel_engine::{
+    Answer, Engine, EngineError, Execution, Limits, Quota, Rate, ScopeLimits, ShutdownReport,
+    Stored, TooManyKeys,
+};
 #[cfg(feature = "http")]
 pub use semel_http as http;
 #[cfg(feature = "postgres")]

@@ -15,7 +15,7 @@ use axum::Router;
 use axum::routing::get;
 use semel::Engine;
 use semel::core::InFlight;
-use semel::embedded::{EmbeddedStore, Options};
+use semel::embedded::Options;
 use semel::http::{Preset, RoutePolicy, RoutePolicyError, Routes, SemelLayer};
 use tokio::net::TcpListener;
 
@@ -40,7 +40,7 @@ async fn main() -> Result<(), Box<dyn Error>> {
     Ok(())
 }
 
-fn app(engine: &Engine<EmbeddedStore>) -> Result<Router, Box<dyn Error>> {
+fn app(engine: &Engine) -> Result<Router, Box<dyn Error>> {
     let mut routes = Routes::new(RoutePolicy::default());
     routes.add("POST /v1/charges", payments()?)?;
     let app = Router::new()
@@ -51,7 +51,7 @@ fn app(engine: &Engine<EmbeddedStore>) -> Result<Router, Box<dyn Error>> {
     Ok(app)
 }
 
-/// Rather never than twice; and who presses the button twice waits for the one answer.
+/// At most one execution; duplicates wait for its response.
 fn payments() -> Result<RoutePolicy, RoutePolicyError> {
     RoutePolicy::builder()
         .preset(Preset::Payments)

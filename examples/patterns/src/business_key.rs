@@ -1,8 +1,7 @@
 //! A unique business key.
 //!
-//! An invoice has a number, which whoever sends it has chosen before. The table has at most one row
-//! for it. So whether the work was done is not to be found in a record about it: the row is the
-//! record, and stays as long as the invoice.
+//! The sender has chosen the number of an invoice before. The table has at most one row per number. So no separate
+//! record of the work is needed: the row is the record, and stays as long as the invoice.
 
 use tokio_postgres::{Client, Error, Row};
 
@@ -11,7 +10,7 @@ use tokio_postgres::{Client, Error, Row};
 pub struct Invoice {
     /// The business key.
     pub number: String,
-    /// Who is to pay.
+    /// The customer to bill.
     pub customer: String,
     /// How much, in minor units.
     pub amount: i64,
@@ -30,7 +29,7 @@ pub enum Made {
     Gone,
 }
 
-/// In one step, which also says whether it was this one who made it.
+/// One atomic step, which also shows whether this statement inserted the row.
 const INSERT: &str = "INSERT INTO invoices (number, customer, amount) VALUES ($1, $2, $3)
                       ON CONFLICT (number) DO NOTHING RETURNING number";
 
@@ -38,9 +37,9 @@ const READ: &str = "SELECT number, customer, amount FROM invoices WHERE number =
 
 /// Makes an invoice, once.
 ///
-/// Outside of a transaction, or in one of READ COMMITTED: the second statement must see what was in
-/// the way of the first. In stricter transactions the first fails with a serialization failure if
-/// that is not visible; begin anew.
+/// Outside of a transaction, or in one of READ COMMITTED: the second statement must see the conflicting row of the
+/// first. In stricter transactions the first fails with a serialization failure if that row is not visible; begin a
+/// new transaction.
 pub async fn make(client: &Client, invoice: &Invoice) -> Result<Made, Error> {
     let Invoice { number, customer, amount } = invoice;
     if client.query_opt(INSERT, &[number, customer, amount]).await?.is_some() {

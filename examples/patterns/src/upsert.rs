@@ -13,7 +13,7 @@ pub struct Stock {
     pub article: String,
     /// How many there are: not how many came or went.
     pub quantity: i64,
-    /// Counted by whoever knows, per article.
+    /// Counted by the sending system, per article.
     pub version: i64,
 }
 
@@ -26,7 +26,7 @@ pub enum Set {
     Outdated,
 }
 
-/// The guard is in the statement itself: whoever reads first and then writes can be overtaken.
+/// The guard is in the statement itself: a read before a separate write can be overtaken.
 const SET: &str = "INSERT INTO stock (article, quantity, version) VALUES ($1, $2, $3)
                    ON CONFLICT (article) DO UPDATE
                    SET quantity = excluded.quantity, version = excluded.version

@@ -1,9 +1,9 @@
-//! A version that must be named: `ETag` and `If-Match`.
+//! Optimistic locking: `ETag` and `If-Match`.
 //!
-//! `GET` tells the version of a document. `PUT` must say which version it replaces, and replaces that
-//! one or nothing. So of two who have read the same version, one wins; and a `PUT` that is sent
-//! twice takes effect once. But its second answer is `412 Precondition Failed`, though the first was a
-//! success: see the guide for what a client can do with that.
+//! `GET` returns the version of a document. `PUT` must name the version that it replaces, and replaces that one or
+//! nothing. So of two clients that have read the same version, one wins; and a `PUT` that is sent twice takes effect
+//! once. But its second response is `412 Precondition Failed`, though the first was a success: see the guide for the
+//! client's options.
 
 use std::sync::Arc;
 
@@ -65,7 +65,7 @@ async fn replace(
     }
 }
 
-/// Tells what is there instead, so that the client can compare.
+/// Returns the current content instead, so that the client can compare.
 async fn refused(client: &Client, id: &str) -> Response {
     match client.query_opt(READ, &[&id]).await {
         Ok(Some(row)) => {
@@ -97,7 +97,7 @@ fn has_nul(content: &Value) -> bool {
     }
 }
 
-/// Whether a statement took effect whose connection broke is not known: the client asks again.
+/// If the connection breaks, it is unknown whether the statement took effect: the client retries.
 fn failed(_error: &Error) -> Response {
     StatusCode::SERVICE_UNAVAILABLE.into_response()
 }

@@ -8,7 +8,7 @@ use axum::http::{Response, StatusCode, header};
 use axum::response::IntoResponse;
 use axum::routing::{get, post};
 use axum::{Extension, Json, Router};
-use semel_http::{Keyed, KeyedLayer, Preset, Profile, RoutePolicy, Routes};
+use semel_http::{IdempotentLayer, IdempotentRequest, Preset, Profile, RoutePolicy, Routes};
 use semel_postgres::transaction::{TransactionPool, Tx, Work, WorkFuture};
 use serde::Serialize;
 use serde::de::DeserializeOwned;
@@ -38,23 +38,23 @@ pub(crate) fn app(bank: Bank, profile: Profile) -> anyhow::Result<Router> {
         .route("/health", get(health))
         .with_state(Arc::new(bank))
         // Last, so that it is around everything above.
-        .layer(KeyedLayer::new(routes).namespace("transfers")))
+        .layer(IdempotentLayer::new(routes).namespace("transfers")))
 }
 
 async fn open_account(
     State(bank): State<Arc<Bank>>,
-    Extension(keyed): Extension<Keyed>,
+    Extension(attempt): Extension<IdempotentRequest>,
     body: Bytes,
 ) -> impl IntoResponse {
-    bank.once(&keyed, |work| {
-        let (keyed, opening) = (keyed.clone(), read(&body));
+    bank.once(&attempt, |work| {
+        let (attempt, opening) = (attempt.clone(), read(&body));
         Box::pin(async move {
             let opened = match opening {
                 Ok(opening) => bank::open(work, opening).await,
                 Err(refusal) => Err(refusal.into()),
             };
             let made = opened.map(|account| (format!("/accounts/{}", account.id), account));
-            Ok(keyed.outcome(answer(made)?))
+            Ok(attempt.outcome(answer(made)?))
         })
     })
     .await
@@ -62,18 +62,18 @@ async fn open_account(
 
 async fn make_transfer(
     State(bank): State<Arc<Bank>>,
-    Extension(keyed): Extension<Keyed>,
+    Extension(attempt): Extension<IdempotentRequest>,
     body: Bytes,
 ) -> impl IntoResponse {
-    bank.once(&keyed, |work| {
-        let (keyed, order) = (keyed.clone(), read(&body));
+    bank.once(&attempt, |work| {
+        let (attempt, order) = (attempt.clone(), read(&body));
         Box::pin(async move {
             let made = match order {
-                Ok(order) => bank::transfer(work, keyed.id(), order).await,
+                Ok(order) => bank::transfer(work, attempt.id(), order).await,
                 Err(refusal) => Err(refusal.into()),
             };
             let made = made.map(|transfer| (format!("/transfers/{}", transfer.id), transfer));
-            Ok(keyed.outcome(answer(made)?))
+            Ok(attempt.outcome(answer(made)?))
         })
     })
     .await
@@ -127,14 +127,14 @@ fn found<T: Serialize>(looked_up: anyhow::Result<Option<T>>) -> axum::response::
 
 impl Bank {
     /// Claims, works, settles and commits; then answers.
-    async fn once<W>(&self, keyed: &Keyed, work: W) -> axum::response::Response
+    async fn once<W>(&self, attempt: &IdempotentRequest, work: W) -> axum::response::Response
     where
         W: for<'w> FnMut(&'w mut Work<'_, Tx>) -> WorkFuture<'w> + Send,
     {
-        let policy = keyed.policy();
-        match self.pool.once(keyed.id(), keyed.fingerprint(), policy, work).await {
-            Ok(answer) => keyed.respond(answer).into_response(),
-            Err(error) => keyed.refuse(error).into_response(),
+        let policy = attempt.policy();
+        match self.pool.once(attempt.id(), attempt.fingerprint(), policy, work).await {
+            Ok(answer) => attempt.respond(answer).into_response(),
+            Err(error) => attempt.refuse(error.into_store_error()).into_response(),
         }
     }
 }

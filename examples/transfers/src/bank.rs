@@ -11,7 +11,7 @@ use tokio_postgres::Row;
 
 use crate::refusal::Refusal;
 
-/// An account that somebody wants to open.
+/// A request to open an account.
 #[derive(Clone, Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct Opening {
@@ -29,7 +29,7 @@ pub(crate) struct Account {
     pub(crate) balance: i64,
 }
 
-/// A transfer that somebody wants to make.
+/// A request for a transfer.
 #[derive(Clone, Debug, Deserialize, Serialize)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct Order {
@@ -107,7 +107,7 @@ pub(crate) async fn transfer(
     Ok(transfer)
 }
 
-/// Both accounts, which nobody else can change until this transaction ends.
+/// Locks both accounts until this transaction ends.
 async fn lock(work: &Work<'_, Tx>, order: &Order) -> Result<(Account, Account), Stop> {
     let rows = work.query(LOCK, &[&order.from, &order.to]).await?;
     let accounts = rows.iter().map(Account::read).collect::<Result<Vec<_>, _>>()?;

@@ -11,7 +11,7 @@ use tokio_postgres::{Client, Row};
 
 use crate::bank::{Account, Order, Transfer};
 
-/// One connection, which all readers share and which is made anew when it breaks.
+/// One connection, shared by all readers and opened again when it breaks.
 #[derive(Debug)]
 pub(crate) struct Reader {
     options: Options,
@@ -43,7 +43,7 @@ impl Reader {
         Ok(row.as_ref().map(Transfer::read).transpose()?)
     }
 
-    /// Can the database be asked?
+    /// True if the database answers.
     pub(crate) async fn health(&self) -> anyhow::Result<()> {
         self.ask("SELECT 1", &[]).await.map(drop)
     }

@@ -98,7 +98,7 @@ pub(super) fn start(
         said.lines().find_map(|line| line.strip_prefix(LISTENING)?.parse().ok())
     })?;
     let kind = Kind::App(layer, redis);
-    Ok(Subject { kind, address, executes: address, running: Some(running) })
+    Ok(Subject { kind, address, admin: None, executes: address, running: Some(running) })
 }
 
 /// What runs the apps.
@@ -113,7 +113,7 @@ fn directory(name: &str) -> anyhow::Result<PathBuf> {
     Ok(target.join("peers").join(name))
 }
 
-/// Copies files of a peer's directory, and tells whether what is installed for `lock` is there.
+/// Copies files of a peer's directory. True if the installation for `lock` is present.
 fn copy(name: &str, files: &[&str], lock: &str) -> anyhow::Result<bool> {
     let (from, to) = (Path::new(PEERS).join(name), directory(name)?);
     std::fs::create_dir_all(&to)?;

@@ -24,10 +24,10 @@ pub(super) fn start(
     command.arg("-p").arg(&directory).arg("-c").arg(&file).stdin(Stdio::null());
     let mut running = Running::start("nginx", log_in(scratch, &kind.name()), &mut command)?;
     running.wait_for(|_| TcpStream::connect(address).ok())?;
-    Ok(Subject { kind, address, executes: upstream, running: Some(running) })
+    Ok(Subject { kind, address, admin: None, executes: upstream, running: Some(running) })
 }
 
-/// nginx must be told a port. Nobody else takes this one in the moment between.
+/// nginx needs a port number. No other process is expected to take this one in between.
 fn free_address() -> anyhow::Result<SocketAddr> {
     Ok(TcpListener::bind("127.0.0.1:0")?.local_addr()?)
 }

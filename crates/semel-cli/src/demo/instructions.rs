@@ -16,8 +16,8 @@ struct Step {
 pub(super) fn page(stage: &Stage, paint: Paint) -> String {
     let plan = &stage.plan;
     let mut page = format!(
-        "{}\n\n  payments API  http://{}  charges whoever asks, as often as it is asked\n  \
-         gateway       http://{}  makes that once per key; process {}\n  \
+        "{}\n\n  payments API  http://{}  executes every request, retries included\n  \
+         gateway       http://{}  executes once per key; process {}\n  \
          metrics       http://{}/metrics\n  files         {}\n\n{}\n",
         paint.bold("semel demo"),
         plan.upstream,

@@ -1,4 +1,4 @@
-//! The demo for people: a page of instructions, and a line that shows what happens.
+//! The interactive demo: a page of instructions, and a line that shows what happens.
 
 use std::time::Duration;
 
@@ -13,12 +13,12 @@ use crate::signals::Signals;
 use screen::Screen;
 
 const TICK: Duration = Duration::from_millis(200);
-/// A gateway that dies again before it has lived this long is given some rest.
+/// A gateway that dies again within this time is restarted after a pause.
 const REST: Duration = Duration::from_secs(1);
 /// Starts in a row that may fail.
 const FAILURES_MAX: u32 = 5;
 
-/// Serves until it is told to stop.
+/// Serves until a signal stops it.
 pub(super) async fn play(stage: &mut Stage, signals: &mut Signals) -> anyhow::Result<()> {
     let paint = Paint::for_stdout();
     screen::write(&instructions::page(stage, paint));

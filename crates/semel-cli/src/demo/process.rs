@@ -14,7 +14,7 @@ use tokio::time::timeout;
 
 /// Time to open the store and to serve.
 const START_MAX: Duration = Duration::from_mins(1);
-/// Time to answer what runs: somewhat more than its own limit.
+/// Time to drain: somewhat more than its own limit.
 const STOP_MAX: Duration = Duration::from_secs(10);
 
 /// How the gateway is started, each time.
@@ -29,7 +29,7 @@ pub(super) struct Plan {
 /// A gateway that serves.
 pub(super) struct Process {
     child: Child,
-    /// It ends with this. Kept apart from the child, who would close it to be waited for.
+    /// The gateway ends when this closes. Kept apart from the child: `wait` on it would close it.
     stdin: Option<ChildStdin>,
     pub(super) id: u32,
     pub(super) listen: SocketAddr,
@@ -105,7 +105,7 @@ impl Process {
         self.child.kill().await.context("the gateway cannot be killed")
     }
 
-    /// Lets it answer what runs.
+    /// Lets it drain.
     pub(super) async fn stop(mut self) {
         drop(self.stdin.take());
         if timeout(STOP_MAX, self.child.wait()).await.is_err() {

@@ -52,7 +52,7 @@ impl Screen {
 }
 
 pub(super) fn write(text: &str) {
-    // If nobody looks any more, the demo goes on all the same.
+    // If standard output is closed, the demo goes on.
     let mut out = io::stdout();
     let _ = out.write_all(text.as_bytes()).and_then(|()| out.flush());
 }

@@ -6,10 +6,10 @@ use std::path::{Path, PathBuf};
 use anyhow::{Context as _, bail};
 use tokio::net::TcpListener;
 
-use super::payments::{Manner, Payments};
+use super::payments::{Behaviour, Payments};
 use super::process::{Plan, Process};
 
-/// Short leases, so that nobody has to wait long for a dead gateway's; and duplicates wait, so that
+/// Short leases, so that the wait for a dead gateway's is short; and duplicates wait, so that
 /// all fifty get the answer.
 const CONFIGURATION: &str = r#"# Written by `semel demo`. Addresses, upstream and store come from its command line.
 
@@ -46,19 +46,19 @@ impl Stage {
     pub(super) async fn set(
         directory: &Path,
         listen: Option<SocketAddr>,
-        manner: Manner,
+        behaviour: Behaviour,
     ) -> anyhow::Result<Self> {
         let directory = prepare(directory)?;
         let listen = listen.unwrap_or_else(|| free_or_any(local(8080)));
-        // Who asks for any port wants no fixed ones at all.
+        // With port 0 all ports are free ones.
         let (admin, upstream) = match listen.port() {
             0 => (local(0), local(0)),
             port => (free_or_any(local(port.saturating_add(1))), free_or_any(local(3000))),
         };
-        let payments = Payments::new(manner);
+        let payments = Payments::new(behaviour);
         let listener = TcpListener::bind(upstream).await.context("no port for the payments API")?;
         let upstream = payments.serve(listener)?;
-        let executable = std::env::current_exe().context("where is this program?")?;
+        let executable = std::env::current_exe().context("the path of this program is unknown")?;
         let mut plan = Plan { executable, directory, listen, admin, upstream };
         let gateway = Process::start(&plan).await?;
         // It comes back to where it was.
@@ -67,7 +67,7 @@ impl Stage {
         Ok(Self { payments, plan, gateway, run })
     }
 
-    /// Starts the gateway that died anew, at the same addresses.
+    /// Restarts the gateway at the same addresses.
     pub(super) async fn restart(&mut self) -> anyhow::Result<()> {
         self.gateway = Process::start(&self.plan).await?;
         Ok(())

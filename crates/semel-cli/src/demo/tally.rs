@@ -1,10 +1,10 @@
-//! What the gateway has counted, from its `/metrics`.
+//! The gateway's counters, from its `/metrics`.
 
 use std::collections::BTreeMap;
 use std::fmt;
 
-/// Decisions by their word. A gateway that starts anew counts from zero: what the ones before it had
-/// counted is added, but for the last moment before they died.
+/// Counts by decision. A restarted gateway counts from zero: the counts of the processes before it are
+/// added, except those of the last moment before a kill.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Tally {
     before: Counts,
@@ -18,7 +18,7 @@ const METRIC: &str = "semel_attempts_total{";
 // === impl Tally ===
 
 impl Tally {
-    /// Takes what the gateway says now.
+    /// Reads the gateway's current counters.
     pub(super) fn read(&mut self, metrics: &str) {
         self.now = counts(metrics);
     }
@@ -42,7 +42,7 @@ impl fmt::Display for Tally {
         write!(f, ", {} mismatched", self.of("mismatch"))?;
         let rest = [
             ("released", "failed and released"),
-            ("in_flight", "told to come again"),
+            ("in_flight", "refused as in progress"),
             ("key_missing", "without a key"),
         ];
         for (decision, words) in rest {

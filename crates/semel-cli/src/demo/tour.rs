@@ -34,9 +34,9 @@ pub(super) async fn play(stage: &mut Stage) -> anyhow::Result<()> {
         stage.plan.upstream,
         stage.gateway_address(),
     )));
-    // The tour tells what must happen, so chance is left out of it.
-    let manner = stage.payments.manner();
-    stage.payments.behave(super::Manner { failure_rate: 0.0, ..manner });
+    // The tour has fixed results, so the API does not fail at random.
+    let behaviour = stage.payments.behaviour();
+    stage.payments.set_behaviour(super::Behaviour { failure_rate: 0.0, ..behaviour });
     let mut tour = Tour { stage, paint, executed: 0, replayed: 0, refused: 0 };
     scenes::play(&mut tour).await?;
     let Tour { executed, replayed, refused, .. } = tour;

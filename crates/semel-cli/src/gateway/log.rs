@@ -1,4 +1,4 @@
-//! The log: to standard error, as text or JSON, without ever holding up who logs.
+//! The log: to standard error, as text or JSON, without ever blocking the logging thread.
 
 mod lines;
 mod plain;

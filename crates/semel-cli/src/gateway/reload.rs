@@ -1,11 +1,11 @@
-//! Reading the configuration again while the gateway serves.
+//! Reloading the configuration while the gateway serves.
 
 use semel_gateway::Gateway;
 use semel_gateway::config::Config;
 
 use crate::configuration::{Sources, Unusable};
 
-/// Knows what the gateway was started with, and what it serves by now.
+/// Keeps the configuration of the start and the current one.
 pub(crate) struct Reloader {
     sources: Sources,
     started: Config,
@@ -19,14 +19,14 @@ impl Reloader {
         Self { sources, started: config.clone(), current: config }
     }
 
-    /// Serves by what the file says now, or goes on as before if anything is wrong with it.
-    pub(crate) fn reload(&mut self, gateway: &mut Gateway) {
+    /// Applies the file's current content, or keeps the old configuration if it is invalid.
+    pub(crate) async fn reload(&mut self, gateway: &mut Gateway) {
         let config = match self.sources.load() {
             Ok(config) => config,
             Err(unusable) => return refuse(&unusable),
         };
-        // The gateway compares with the last reload; what needs a restart is to be told until then.
-        if let Err(error) = gateway.reload(config.clone()) {
+        // The gateway compares with the last reload; settings that need a restart are logged at each one.
+        if let Err(error) = gateway.reload(config.clone()).await {
             tracing::error!(%error, "not reloaded: the old configuration stays");
             return;
         }

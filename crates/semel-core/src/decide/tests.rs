@@ -35,7 +35,7 @@ enum Life {
     Expired,
 }
 
-/// Is it equal to the record's?
+/// Whether it is equal to the record's.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Is {
     Same,
@@ -45,7 +45,7 @@ enum Is {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Expect {
     FirstLease,
-    /// The lease that the owner had, anew.
+    /// The lease that the owner had, granted again.
     SameLease,
     NextLease,
     Replay,
@@ -219,7 +219,7 @@ fn expected(life: Life, on: On, print: Is, who: Is, policy: OnAbandoned) -> Expe
 }
 
 #[test]
-fn every_case_is_decided_as_the_table_says() {
+fn every_case_is_decided_by_the_table() {
     let mut cases = 0;
     for &life in ALWAYS {
         for &on in STATES {
@@ -251,7 +251,7 @@ fn a_lease_granted_near_the_end_keeps_the_record_for_a_whole_retention() {
     }
 }
 
-/// A policy that asks for less than the one before, or a clock that was set back.
+/// A policy with shorter durations than the one before, or a clock that was set back.
 #[test]
 fn a_lease_never_shortens_the_life_of_its_record() {
     let lasting = at(NOW + TTL + 1);
@@ -312,7 +312,7 @@ prop_compose! {
     }
 }
 
-/// Is the grant in a fenced order: a new life's first, the same owner's again, or the next?
+/// Whether the grant has the right fence: a new life's first, the same owner's again, or the next.
 fn in_order(before: Option<&Record>, after: &Record) -> bool {
     match before {
         None => after.fence == Fence::FIRST,
@@ -360,7 +360,7 @@ proptest! {
     ) {
         let after = decide(Some(&record), &attempt, &policy, now).write.unwrap_or(record.clone());
         prop_assert!(settled_is_final(&record, Some(&after), now));
-        // A life that begins in the moment in which another began is not told apart by `created`.
+        // A life that begins in the moment in which another began has an equal `created`.
         if !record.is_expired(now) {
             prop_assert!(fence_never_falls(&record, &after));
         }

@@ -213,7 +213,7 @@ fn expected(life: Life, on: On, by: By) -> [Expect; 4] {
 }
 
 #[test]
-fn every_write_does_as_the_table_says() {
+fn every_write_agrees_with_the_table() {
     for &life in ALWAYS {
         for &on in STATES {
             for &by in ANY {
@@ -239,7 +239,7 @@ fn a_renewal_does_not_shorten_the_life_of_the_record() {
     assert_eq!(after.expires, at(NOW + 100));
 }
 
-/// This is how `hold` resolves itself: its holder comes back with the outcome, and everyone after
+/// This is how `hold` resolves itself: its holder comes back with the outcome, and every attempt after
 /// that is given it.
 #[test]
 fn a_held_record_is_settled_by_its_holder_only() {
@@ -324,15 +324,15 @@ proptest! {
         }
     }
 
-    /// A write whose reply was lost is repeated: the second finds the first.
+    /// A write whose reply was lost is repeated: the second try recognises the first.
     #[test]
-    fn a_repeated_write_finds_that_it_had_landed(
+    fn a_repeated_write_is_recognised(
         record in records(), lease in leases(), now in moments(),
     ) {
         for (column, write) in writes(Some(&record), &lease, now).into_iter().enumerate() {
             if let Transition::Write(after) = write {
                 let again = &writes(Some(&after), &lease, now)[column];
-                // A renewal has nothing to recognise itself by, and needs not to: it says the same.
+                // A repeated renewal is not recognised, and has the same effect.
                 let landed = if column == 0 { Transition::Write(after) } else { Transition::Already };
                 prop_assert_eq!(again, &landed);
             }

@@ -74,7 +74,7 @@ fn settled_is_final_until_the_record_expires() {
 }
 
 #[test]
-fn fenced_asks_for_the_current_fence_and_owner() {
+fn fenced_requires_the_current_fence_and_owner() {
     let (before, after) = (record(State::Held), record(State::Released));
     let wrote = |lease| fenced(Some(&before), Some(&after), &lease);
     assert!(wrote(lease(2, 2, 0)));
@@ -105,7 +105,7 @@ fn same_answer_compares_all_to_the_first() {
 }
 
 #[test]
-fn claim_first_asks_for_a_durable_grant() {
+fn claim_first_requires_a_durable_grant() {
     let durable = record(State::Leased { until: at(50) });
     assert!(claim_first(Some(&durable), &lease(2, 2, 50)));
     // Taken over before it began: its own claim had been durable all the same.
@@ -115,7 +115,7 @@ fn claim_first_asks_for_a_durable_grant() {
 }
 
 #[test]
-fn settle_first_asks_for_the_durable_outcome_or_for_candour() {
+fn settle_first_requires_the_durable_outcome_or_a_marked_answer() {
     let (a, b) = (completed("a"), completed("b"));
     let settled = record(State::Settled(a.clone()));
     assert!(settle_first(Some(&settled), &a, false));
@@ -126,7 +126,7 @@ fn settle_first_asks_for_the_durable_outcome_or_for_candour() {
 }
 
 #[test]
-fn scoped_asks_for_ids_as_distinct_as_what_they_name() {
+fn scoped_requires_distinct_ids_for_distinct_names() {
     assert!(scoped((&"ann", id(1)), (&"ann", id(1))));
     assert!(scoped((&"ann", id(1)), (&"bob", id(2))));
     assert!(!scoped((&"ann", id(1)), (&"bob", id(1))));
@@ -134,7 +134,7 @@ fn scoped_asks_for_ids_as_distinct_as_what_they_name() {
 }
 
 #[test]
-fn a_mismatch_that_writes_or_says_anything_else_is_not_inert() {
+fn a_mismatch_that_writes_or_is_answered_otherwise_is_not_inert() {
     let written = record(State::Released);
     assert!(mismatch_is_inert(&Claim::Mismatch, None));
     assert!(!mismatch_is_inert(&Claim::Mismatch, Some(&written)));

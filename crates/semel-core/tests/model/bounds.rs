@@ -19,7 +19,7 @@ pub(crate) struct Bounds {
     pub(crate) mismatching: Option<u8>,
     pub(crate) lease: u8,
     pub(crate) ttl: u8,
-    /// The last moment; before the end of the last life that is told apart.
+    /// The last moment; before the end of the last life that the model distinguishes.
     pub(crate) end: u8,
     pub(crate) network: Network,
 }
@@ -43,7 +43,7 @@ pub(crate) enum Mistake {
     CheckThenSet,
     /// A late copy of a claim is granted a lease after its owner has released.
     GrantsReleased,
-    /// Retention counts from the first claim, whatever was granted since.
+    /// Retention counts from the first claim, not from a later grant.
     RetainsFromTheStart,
     /// The client is answered before its outcome is durable (trap 4).
     SettleAfterReply,
@@ -63,9 +63,9 @@ impl System {
     pub(crate) fn new(bounds: Bounds, on_abandoned: OnAbandoned) -> Self {
         assert!(
             usize::from(bounds.end) < LIVES * usize::from(bounds.ttl),
-            "more lives than are told apart"
+            "more lives than the model distinguishes"
         );
-        // Whoever asks for no second execution after a crash asks for none after a doubt either.
+        // A policy without a second execution after a crash has none after an unknown outcome either.
         let on_unknown = match on_abandoned {
             OnAbandoned::Reexecute => OnUnknown::Release,
             OnAbandoned::Fail | OnAbandoned::Hold => OnUnknown::Hold,

@@ -97,7 +97,7 @@ impl System {
         Attempt::new(id(node), self.fingerprint(node), owner(node.attempt))
     }
 
-    /// The lease that a node shows; the store must not look at its times.
+    /// The lease that a node shows; the store must ignore its times.
     pub(crate) fn lease(&self, node: &Node) -> Lease {
         let until = time(node.until);
         Lease::new(

@@ -37,7 +37,7 @@ impl System {
             }
             Stage::Claiming => &[Verb::Claim],
             Stage::Leased => &[Verb::Renew, Verb::Release],
-            // What a node does about its own doubt is the policy's to say.
+            // The policy decides what a node does about an unknown outcome.
             Stage::Executed => match self.policy.on_unknown() {
                 OnUnknown::Release => &[Verb::Renew, Verb::Settle, Verb::Release],
                 OnUnknown::Hold => &[Verb::Renew, Verb::Settle, Verb::Hold],
@@ -48,7 +48,7 @@ impl System {
         }
     }
 
-    /// May the node tell its client something now?
+    /// Whether the node may answer its client now.
     pub(crate) fn may_answer(&self, node: &Node) -> bool {
         match node.stage {
             Stage::Settled | Stage::Replaying | Stage::FencedOff | Stage::Refused => true,
@@ -102,12 +102,12 @@ impl System {
         world.nodes[node].stage = Stage::Executed;
     }
 
-    /// The client hears the outcome, or that there is none to be had.
+    /// The client gets the outcome, or the answer that there is none.
     pub(crate) fn answer(world: &mut World, node: usize) {
         let actor = world.nodes[node];
         let early = actor.stage == Stage::Executed;
         let outcome = if early { Outcome::Of(actor.attempt) } else { actor.outcome };
-        tell(world, &actor, outcome);
+        answer(world, &actor, outcome);
         world.nodes[node] = Node::default();
         if early {
             let stage = Stage::Settling;
@@ -118,7 +118,7 @@ impl System {
 
 /// Judges an answer by what was ever durable in that life of the record: the record itself may
 /// have been swept while the answer was on its way.
-fn tell(world: &mut World, actor: &Node, outcome: Outcome) {
+fn answer(world: &mut World, actor: &Node, outcome: Outcome) {
     let Some(answer) = codec::settlement(outcome) else {
         return;
     };
@@ -135,7 +135,7 @@ fn tell(world: &mut World, actor: &Node, outcome: Outcome) {
     world.judge(Invariant::SameAnswer, is_same);
 }
 
-/// What an observer noted, as the record that the predicates ask for.
+/// What an observer noted, as the record that the predicates need.
 fn noted(fence: u8, state: RowState) -> Record {
     codec::record(Row { other: false, created: 0, expires: 0, fence, attempt: 0, state })
 }
@@ -165,7 +165,7 @@ impl Node {
                     self.until = codec::tick(until);
                 }
             }
-            // Who has not begun must not begin; who has executed still asks what was recorded.
+            // A node that has not begun must not begin; one that has executed still reads the recorded outcome.
             (Verb::Renew, _) if self.stage == Stage::Executed => {}
             (Verb::Settle, Transition::Write(_) | Transition::Already) => {
                 self.answers(Stage::Settled, Outcome::Of(self.attempt), life);

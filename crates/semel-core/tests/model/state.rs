@@ -15,13 +15,13 @@ pub(crate) struct World {
     /// Sorted: nodes are alike, so which of them does a thing makes no difference.
     pub(crate) nodes: [Node; NODES],
     pub(crate) entries: [Entry; RECORDS],
-    /// A message whose sender gave up on it, and which may still land.
+    /// A message whose sender gave up on it, and which may still arrive.
     pub(crate) stray: Option<Message>,
     /// Invariants that a step broke, as bits.
     pub(crate) broken: u16,
-    /// Was a lease granted to an owner that had just released?
+    /// Whether a lease was granted to an owner that had just released.
     pub(crate) ghost: bool,
-    /// Was a lease granted on a record that does not live for a whole retention from then on?
+    /// Whether a lease was granted on a record that does not live for a whole retention from then on.
     pub(crate) short_lived: bool,
 }
 
@@ -33,11 +33,11 @@ pub(crate) struct Node {
     pub(crate) attempt: u8,
     /// Of the granted lease; zero without one.
     pub(crate) fence: u8,
-    /// Until when the node believes to hold the lease, as the store told it; zero once it ran out.
+    /// Until when the node believes to hold the lease, as the store answered; zero once it ran out.
     pub(crate) until: u8,
     /// Which life of the record the lease or the answer belongs to.
     pub(crate) life: u8,
-    /// What the client is going to be told.
+    /// The answer for the client.
     pub(crate) outcome: Outcome,
     /// What a check-then-set claim has read and not yet acted upon.
     pub(crate) seen: Option<Seen>,
@@ -61,13 +61,13 @@ pub(crate) enum Stage {
     Unsure,
     /// The settlement was sent and no reply came.
     Settling,
-    /// The settlement is durable: the client is to be told.
+    /// The settlement is durable: the client gets it.
     Settled,
-    /// The claim found an outcome: the client is to be told that one.
+    /// The claim found an outcome: the client gets that one.
     Replaying,
-    /// The store refused, and gave the recorded outcome: the client is to be told that one.
+    /// The store refused, and gave the recorded outcome: the client gets that one.
     FencedOff,
-    /// The store refused the settlement and has no outcome: the client is told that much.
+    /// The store refused the settlement and has no outcome: the client gets *unknown*.
     Refused,
 }
 
@@ -94,7 +94,7 @@ pub(crate) struct Entry {
 /// A record as the store keeps it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub(crate) struct Row {
-    /// Has it the mismatching fingerprint?
+    /// Whether it has the mismatching fingerprint.
     pub(crate) other: bool,
     pub(crate) created: u8,
     pub(crate) expires: u8,
@@ -120,7 +120,7 @@ pub(crate) struct Life {
     pub(crate) fence: u8,
     /// The outcome that was durable.
     pub(crate) settled: Outcome,
-    /// The outcome that a client was told although it was not durable.
+    /// The outcome that a client got although it was not durable.
     pub(crate) told_early: Outcome,
 }
 
@@ -166,7 +166,7 @@ impl World {
         &mut self.entries[usize::from(record)]
     }
 
-    /// Makes worlds equal that cannot differ in what follows: nodes are alike, and what nobody can
+    /// Makes worlds equal that cannot differ in what follows: nodes are interchangeable, and what no node can
     /// act upon any more is forgotten.
     #[must_use]
     pub(crate) fn canonical(mut self) -> Self {
@@ -191,12 +191,12 @@ impl World {
 // === impl Node ===
 
 impl Node {
-    /// Does it believe that it may execute, or keep others from executing, if the clock allows?
+    /// Whether it believes that it may execute, or keep others from executing, if the clock allows.
     pub(crate) fn holds(&self, record: u8) -> bool {
         self.record == record && matches!(self.stage, Stage::Leased | Stage::Executed)
     }
 
-    /// What is this node going to tell its client?
+    /// The outcome that this node will give its client.
     fn has_answer(&self) -> bool {
         matches!(self.stage, Stage::Settled | Stage::Replaying | Stage::FencedOff)
     }
@@ -243,7 +243,7 @@ impl Entry {
 // === impl Verb ===
 
 impl Verb {
-    /// Where a node stands that sent this and heard nothing. All but a renewal it must repeat.
+    /// The state of a node that sent this and got no answer. All but a renewal it must repeat.
     pub(crate) fn unanswered(self, stage: Stage) -> Stage {
         match self {
             Self::Claim => Stage::Claiming,

@@ -9,7 +9,7 @@ use crate::bounds::{Mistake, System};
 use crate::codec::{self, time};
 use crate::state::{Message, Node, Outcome, RowState, Verb, World};
 
-/// What the store says to a message.
+/// The store's answer to a message.
 pub(crate) enum Reply {
     Claim(Claim),
     Write(Transition),
@@ -116,7 +116,7 @@ pub(crate) fn durable(world: &World, record: u8) -> Option<Record> {
     world.entry(record).row.map(codec::record)
 }
 
-/// Deletes an expired record; the sweeper goes by the same clock as everyone.
+/// Deletes an expired record; the sweeper uses the same clock.
 pub(crate) fn sweep(world: &mut World, record: u8) {
     let now = time(world.now);
     let Some(before) = durable(world, record) else {
@@ -149,7 +149,7 @@ fn keep(world: &mut World, id: u8, before: Option<&Record>, after: &Record) {
     }
 }
 
-/// The record as a store takes it that does not look at who has released it.
+/// The record as a store reads it that ignores the owner of a release.
 fn anybodys(record: Record) -> Record {
     match record.state {
         State::Released => Record { owner: Owner::from_u128(u128::MAX), ..record },
@@ -157,7 +157,7 @@ fn anybodys(record: Record) -> Record {
     }
 }
 
-/// The lease as a store takes it that does not look at owner and fence.
+/// The lease as a store reads it that ignores owner and fence.
 fn forged(record: &Record, lease: &Lease) -> Lease {
     Lease::new(
         lease.id(),

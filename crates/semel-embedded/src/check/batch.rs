@@ -1,4 +1,4 @@
-//! The engine's batches, as they stand in a journal.
+//! Fjall's batches, as they stand in a journal.
 //!
 //! ```text
 //! batch = start item{count} end                   start = 1 count:u32 seqno:u64
@@ -6,7 +6,7 @@
 //! item  = 2 type:u8 compression:u8 keyspace:u64 key_len:u16 value_len:u32 stored_len:u32 key stored
 //! ```
 //! Integers are little-endian. The hash covers the items as stored; it does **not** cover the start
-//! marker. The engine knows one more kind of entry, which clears a keyspace; we never write it.
+//! marker. Fjall knows one more kind of entry, which clears a keyspace; we never write it.
 
 use std::io;
 use std::ops::Range;
@@ -28,7 +28,7 @@ const LZ4: u8 = 1;
 /// A batch whose every byte behind the start marker is proven.
 pub(super) struct Batch {
     pub(super) seqno: u64,
-    /// Does it hold a value that our build of the engine cannot read?
+    /// Whether it holds a value that our build of fjall cannot read.
     pub(super) compressed: bool,
     items: Range<u64>,
 }

@@ -1,6 +1,6 @@
-//! The check of the engine's log: one or more journals, `<number>.jnl`.
+//! The check of fjall's log: one or more journals, `<number>.jnl`.
 //!
-//! On open the engine takes nearly every kind of damage in a journal for the end of the log, cuts
+//! On open fjall takes nearly every kind of damage in a journal for the end of the log, cuts
 //! the file there and starts: acknowledged batches behind the damage are gone without a word. A torn
 //! *last* batch is what a crash leaves and may be cut; a broken batch with intact ones behind it is
 //! not, and this module tells the two apart.
@@ -12,8 +12,8 @@
 //! # What remains possible
 //! * Start markers are not hashed. A wrong count always breaks the batch; a wrong seqno shows only
 //!   as a step back, so one between its neighbours' stays unnoticed, and so does a larger one in the
-//!   newest batch of all. The strictness needs a keyspace that is never cleared or deleted: the
-//!   engine could forget the highest seqno then, and count from lower again.
+//!   newest batch of all. The strictness needs a keyspace that is never cleared or deleted:
+//!   fjall could forget the highest seqno then, and count from lower again.
 //! * If the *last* batches are lost (overwritten, zeroed, cut off), nothing intact follows: that
 //!   looks like a crash, and no reader of this format can know better.
 //! * Batches that were never synced may reach the disk in any order. A power cut can then leave a
@@ -72,15 +72,15 @@ enum Evidence {
 /// Checks every journal, oldest first. Only the newest with any batch may have a torn tail, which is
 /// returned.
 ///
-/// An empty one may come after it: an engine that failed in the middle of a batch, for want of
+/// An empty one may come after it: a database that failed in the middle of a batch, for want of
 /// space, takes no more batches but may still seal its journal and begin the next.
-pub(super) fn check(engine: &Path) -> Result<Option<TornTail>, OpenError> {
-    let journals = list(engine)?;
+pub(super) fn check(database: &Path) -> Result<Option<TornTail>, OpenError> {
+    let journals = list(database)?;
     if journals.is_empty() {
-        // The engine would start a new log and count seqnos from 0, below all that is stored.
-        return Err(OpenError::damaged(engine.to_owned(), None, "its log (*.jnl) is missing"));
+        // Fjall would start a new log and count seqnos from 0, below all that is stored.
+        return Err(OpenError::damaged(database.to_owned(), None, "its log (*.jnl) is missing"));
     }
-    refuse_gap(engine, &journals)?;
+    refuse_gap(database, &journals)?;
     let mut last_seqno = None;
     let mut tail: Option<TornTail> = None;
     for (_, path) in journals {
@@ -103,11 +103,11 @@ pub(super) fn check(engine: &Path) -> Result<Option<TornTail>, OpenError> {
     Ok(tail)
 }
 
-/// The journals by number. A name that the engine would trip over is refused here, with the name.
-fn list(engine: &Path) -> Result<Vec<(u64, PathBuf)>, OpenError> {
-    let io_error = |error| OpenError::io(engine, error);
+/// The journals by number. A name that fjall would trip over is refused here, with the name.
+fn list(database: &Path) -> Result<Vec<(u64, PathBuf)>, OpenError> {
+    let io_error = |error| OpenError::io(database, error);
     let mut found = Vec::new();
-    for entry in fs::read_dir(engine).map_err(io_error)? {
+    for entry in fs::read_dir(database).map_err(io_error)? {
         let path = entry.map_err(io_error)?.path();
         if !path.extension().is_some_and(|extension| extension.eq_ignore_ascii_case("jnl")) {
             continue;
@@ -128,13 +128,13 @@ fn journal_id(path: &Path) -> Option<u64> {
 
 /// Numbers rise by one and the oldest goes first, so a power cut that undoes removals brings the
 /// newest of the removed back before any older one: a journal missing between two was not removed
-/// by the engine.
-fn refuse_gap(engine: &Path, journals: &[(u64, PathBuf)]) -> Result<(), OpenError> {
+/// by fjall.
+fn refuse_gap(database: &Path, journals: &[(u64, PathBuf)]) -> Result<(), OpenError> {
     for pair in journals.windows(2) {
         let ((older, _), (newer, _)) = (&pair[0], &pair[1]);
         if older + 1 != *newer {
             return Err(OpenError::damaged(
-                engine.join(format!("{}.jnl", older + 1)),
+                database.join(format!("{}.jnl", older + 1)),
                 None,
                 format!("it is missing between {older}.jnl and {newer}.jnl"),
             ));
@@ -166,7 +166,7 @@ fn walk(file: &File, last_seqno: &mut Option<u64>) -> io::Result<Verdict> {
                 return Ok(Verdict::Damaged { at, what, because });
             }
         };
-        if let Some(what) = misfit(&batch, *last_seqno) {
+        if let Some(what) = inconsistency(&batch, *last_seqno) {
             return Ok(Verdict::Damaged { at, what, because: Evidence::Intact });
         }
         *last_seqno = Some(batch.seqno);
@@ -176,9 +176,9 @@ fn walk(file: &File, last_seqno: &mut Option<u64>) -> io::Result<Verdict> {
 }
 
 /// What is wrong with a batch whose bytes are right.
-fn misfit(batch: &Batch, last_seqno: Option<u64>) -> Option<&'static str> {
+fn inconsistency(batch: &Batch, last_seqno: Option<u64>) -> Option<&'static str> {
     if batch.compressed {
-        // Built without compression, the engine takes it for the end of the log.
+        // Built without compression, fjall takes it for the end of the log.
         return Some("a compressed value, which Semel never writes");
     }
     (!batch.rises_above(last_seqno)).then_some("a sequence number that does not rise")

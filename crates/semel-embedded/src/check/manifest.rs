@@ -1,7 +1,7 @@
-//! The check of the engine's trees: one directory per keyspace, `keyspaces/<number>`.
+//! The check of fjall's trees: one directory per keyspace, `keyspaces/<number>`.
 //!
 //! A tree is a set of tables, listed in its manifest `v<version>`; `current` names the manifest and
-//! holds its checksum. The engine never compares that checksum. It deletes every table that the
+//! holds its checksum. Fjall never compares that checksum. It deletes every table that the
 //! manifest does not list, and every keyspace without a `current`: one flipped bit can make it
 //! delete acknowledged records without a word, or ask for more memory than there is.
 //!
@@ -12,7 +12,7 @@
 //! trailer  = "SFA!" 1:u8 0:u8 xxh3:u128 contents_start:u64 contents_len:u64
 //! "tables" = level_count:u8 (run_count:u8 (count:u32 (id:u64 0:u8 xxh3:u128 seqno:u64){count})...)...
 //! ```
-//! Integers are little-endian. The blocks of a table have checksums of their own, which the engine
+//! Integers are little-endian. The blocks of a table have checksums of their own, which fjall
 //! does compare; here a table only has to exist.
 
 use std::fs;
@@ -24,7 +24,7 @@ use xxhash_rust::xxh3::xxh3_128;
 use super::little_endian;
 use crate::OpenError;
 
-/// The keyspaces of every store: the engine's own, and the records.
+/// The keyspaces of every store: fjall's own, and the records.
 const ALWAYS: [&str; 2] = ["0", "1"];
 
 const TRAILER_LEN: usize = 38;
@@ -34,9 +34,9 @@ const SECTION_HEAD_LEN: usize = 18;
 /// What a table's entry holds behind its id.
 const TABLE_REST_LEN: usize = 25;
 
-/// Checks that every tree is as the engine last wrote it.
-pub(super) fn check(engine: &Path) -> Result<(), OpenError> {
-    let keyspaces = engine.join("keyspaces");
+/// Checks that every tree is as fjall last wrote it.
+pub(super) fn check(database: &Path) -> Result<(), OpenError> {
+    let keyspaces = database.join("keyspaces");
     for id in ALWAYS {
         let tree = keyspaces.join(id);
         if !tree.try_exists().map_err(|error| OpenError::io(&tree, error))? {
@@ -46,7 +46,7 @@ pub(super) fn check(engine: &Path) -> Result<(), OpenError> {
     let io_error = |error| OpenError::io(&keyspaces, error);
     for entry in fs::read_dir(&keyspaces).map_err(io_error)? {
         let entry = entry.map_err(io_error)?;
-        // The engine skips files here, and only directories that are trees can stay.
+        // Fjall skips files here, and only directories that are trees can stay.
         if !entry.file_type().map_err(io_error)?.is_file() {
             check_tree(&entry.path())?;
         }
@@ -57,7 +57,7 @@ pub(super) fn check(engine: &Path) -> Result<(), OpenError> {
 fn check_tree(tree: &Path) -> Result<(), OpenError> {
     let current = tree.join("current");
     let Some((version, checksum)) = parse_current(&read(&current)?) else {
-        return Err(OpenError::damaged(current, None, "it does not read like the engine's own"));
+        return Err(OpenError::damaged(current, None, "it does not read like fjall's own"));
     };
     let path = tree.join(format!("v{version}"));
     let manifest = read(&path).map_err(|error| match error {

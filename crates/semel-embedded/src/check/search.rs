@@ -1,4 +1,4 @@
-//! The search that tells a torn end from damage: does anything intact follow?
+//! The search for intact batches behind a broken one, which distinguishes a torn end from damage.
 
 use std::fs::File;
 use std::io;

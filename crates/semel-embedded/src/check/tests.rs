@@ -1,4 +1,4 @@
-//! What the engine really writes passes, and after the cut it opens with exactly what counts. The
+//! What fjall really writes passes, and after the cut it opens with exactly what counts. The
 //! samples here are for the tests of the parts, too.
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -37,13 +37,13 @@ pub(super) fn commit(db: &Database, records: &Keyspace, n: u32) {
     batch.commit().unwrap();
 }
 
-/// The batches that the engine finds.
+/// The batches that fjall finds.
 pub(super) fn numbers(records: &Keyspace) -> BTreeSet<u32> {
     let number = |item: fjall::Guard| (*item.key().unwrap()).try_into().map(u32::from_be_bytes);
     records.iter().filter_map(|item| number(item).ok()).collect()
 }
 
-pub(super) fn engine_finds(dir: &Path) -> Result<BTreeSet<u32>, String> {
+pub(super) fn fjall_finds(dir: &Path) -> Result<BTreeSet<u32>, String> {
     let (_db, records) = open(dir).map_err(|error| error.to_string())?;
     Ok(numbers(&records))
 }
@@ -128,13 +128,13 @@ impl Sample {
         dir
     }
 
-    /// With `bytes` as the journal, and cut, the engine must find the first `whole` batches.
+    /// With `bytes` as the journal, and cut, fjall must find the first `whole` batches.
     fn assert_cut(&self, bytes: &[u8], whole: usize, context: &str) {
         // Opening it changes nothing but the journal, so the directory can be used again.
         let dir = &self.dir;
         overwrite(&dir.path().join("0.jnl"), bytes);
         check(dir.path()).unwrap().cut_torn_tail().unwrap();
-        let found = engine_finds(dir.path()).unwrap();
+        let found = fjall_finds(dir.path()).unwrap();
         assert!(found.into_iter().eq(0..u32::try_from(whole).unwrap()), "{context}");
         let end = fs::metadata(dir.path().join("0.jnl")).unwrap().len();
         assert_eq!(end, self.ends[whole] as u64, "{context}");
@@ -164,10 +164,10 @@ fn a_broken_last_batch_is_cut() {
         bytes[at] ^= 1 << (at % 8);
         sample.assert_cut(&bytes, 5, &format!("flip at {at}"));
     }
-    // Why it is cut here and not left to the engine: one wrong bit in the hash.
+    // Why it is cut here and not left to fjall: one wrong bit in the hash.
     let mut bytes = sample.bytes.clone();
     bytes[last.end - 5] ^= 1;
-    engine_finds(sample.with(&bytes).path()).expect_err("the engine cuts it by itself");
+    fjall_finds(sample.with(&bytes).path()).expect_err("fjall cuts it by itself");
 }
 
 #[test]
@@ -188,7 +188,7 @@ fn rest(dir: &Path) {
         let entries = dirs.iter().flat_map(|dir| fs::read_dir(dir).unwrap());
         entries.map(|entry| entry.unwrap().path()).collect::<BTreeSet<_>>()
     };
-    // Whatever it does, it makes files with new names.
+    // Background work only makes files with new names.
     let mut before = BTreeSet::new();
     while before != names() {
         before = names();
@@ -217,7 +217,7 @@ fn a_busy_life_always_passes() {
             rest(dir.path());
             let killed = copy(dir.path());
             assert_eq!(check(killed.path()).unwrap().tail, None, "round {round}, step {step}");
-            assert!(engine_finds(killed.path()).unwrap().into_iter().eq(0..next));
+            assert!(fjall_finds(killed.path()).unwrap().into_iter().eq(0..next));
         }
         drop((db, records));
         assert_eq!(check(dir.path()).unwrap().tail, None, "closed in round {round}");
@@ -245,14 +245,14 @@ fn seqnos_rise_after_everything_was_removed_and_compacted() {
 }
 
 #[test]
-fn logs_that_the_engine_sealed_pass() {
+fn logs_that_fjall_sealed_pass() {
     let dir = tempfile::tempdir().unwrap();
     let (db, records) = open(dir.path()).unwrap();
     // Never written out, so that the first log has to stay.
     let other = db.keyspace("other", KeyspaceCreateOptions::default).unwrap();
     other.insert("k", "v").unwrap();
     commit(&db, &records, 0);
-    // The engine seals a log of 64 MB when it writes a memtable out.
+    // Fjall seals a log of 64 MB when it writes a memtable out.
     for n in 1..5u32 {
         records.insert(n.to_be_bytes(), vec![1; 16_000_000]).unwrap();
     }
@@ -262,7 +262,7 @@ fn logs_that_the_engine_sealed_pass() {
     let killed = copy(dir.path());
     assert!(killed.path().join("0.jnl").exists() && killed.path().join("1.jnl").exists());
     assert_eq!(check(killed.path()).unwrap().tail, None);
-    assert!(engine_finds(killed.path()).unwrap().into_iter().eq(0..6));
+    assert!(fjall_finds(killed.path()).unwrap().into_iter().eq(0..6));
     assert_eq!(check(killed.path()).unwrap().tail, None);
 }
 
@@ -283,7 +283,7 @@ fn writes_until_killed() {
 }
 
 #[test]
-fn what_a_killed_writer_leaves_passes() {
+fn files_of_a_killed_writer_pass() {
     let dir = tempfile::tempdir().unwrap();
     drop(open(dir.path()).unwrap());
     let victim = module_path!().split_once("::").unwrap().1.to_owned() + "::writes_until_killed";
@@ -309,7 +309,7 @@ fn what_a_killed_writer_leaves_passes() {
         child.kill().unwrap();
         child.wait().unwrap();
         check(dir.path()).unwrap().cut_torn_tail().unwrap();
-        let found = engine_finds(dir.path()).unwrap();
+        let found = fjall_finds(dir.path()).unwrap();
         let count = u32::try_from(found.len()).unwrap();
         assert!(count >= seen && found.into_iter().eq(0..count));
         seen = count;

@@ -52,7 +52,7 @@ fn golden(version: u8, name: &str) -> Bytes {
 
 /// A change of the format that forgets to raise the version fails here.
 #[test]
-fn what_is_written_now_is_the_newest_golden_file() {
+fn the_current_format_is_the_newest_golden_file() {
     for (name, record) in samples() {
         assert_eq!(bytes_of(&record), golden(RECORD_VERSION, name), "{name}");
     }
@@ -72,7 +72,7 @@ fn every_version_ever_written_is_still_read() {
 fn a_newer_version_is_named_and_not_guessed_at() {
     let mut bytes = encoded(id(), &record(State::Held));
     bytes[0] = RECORD_VERSION + 1;
-    // So the sweeper leaves it: where a later version says when it expires is not known here.
+    // So the sweeper leaves it: the position of the expiry in a later version is not known here.
     assert_eq!(times(&bytes), None);
     let error = decode(id(), &Bytes::from(bytes)).unwrap_err();
     assert_eq!(error, DecodeError::Newer { found: RECORD_VERSION + 1 });

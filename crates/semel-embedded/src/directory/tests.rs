@@ -28,7 +28,7 @@ fn a_missing_directory_is_made_and_an_empty_one_taken() {
         let _ = fs::remove_dir_all(&path);
         let mut directory = Directory::take(&path).unwrap();
         assert_eq!(directory.state(), Creation::Started);
-        fs::create_dir(directory.engine()).unwrap();
+        fs::create_dir(directory.database()).unwrap();
         directory.finish().unwrap();
         drop(directory);
         assert_eq!(Directory::take(&path).unwrap().state(), Creation::Finished);
@@ -43,14 +43,14 @@ fn an_interrupted_creation_is_started_over() {
     fs::write(temp.path().join(MARKER_NEW), "sem").unwrap();
     let directory = Directory::take(temp.path()).unwrap();
     assert_eq!(directory.state(), Creation::Started);
-    // ... or in the middle of creating the engine.
-    fs::create_dir(directory.engine()).unwrap();
-    fs::write(directory.engine().join("0.jnl"), "half").unwrap();
+    // ... or in the middle of creating the database.
+    fs::create_dir(directory.database()).unwrap();
+    fs::write(directory.database().join("0.jnl"), "half").unwrap();
     drop(directory);
     let directory = Directory::take(temp.path()).unwrap();
     assert_eq!(directory.state(), Creation::Started);
     directory.start_over().unwrap();
-    assert!(!directory.engine().exists());
+    assert!(!directory.database().exists());
     directory.start_over().unwrap();
 }
 
@@ -102,7 +102,7 @@ fn a_damaged_marker_is_not_touched() {
 }
 
 #[test]
-fn a_second_owner_is_told_who_has_it() {
+fn a_second_owner_gets_the_id_of_the_first() {
     let temp = tempfile::tempdir().unwrap();
     let first = Directory::take(temp.path()).unwrap();
     first.sign();

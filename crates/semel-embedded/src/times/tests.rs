@@ -195,7 +195,7 @@ fn a_stale_mark_keeps_no_lease_alive() {
     assert!(is_live(&times, &record));
 }
 
-/// The store was open when a record was made, whatever the mark says.
+/// The store was open when a record was made, even if the mark is older.
 #[test]
 fn a_record_that_is_younger_than_the_mark_counts_from_the_start_at_most() {
     let times = start(noon(DAY * 3), first().mark());

@@ -16,10 +16,10 @@ fn lease(number: u8, fence: Fence) -> Lease {
     Lease::new(record(number), fingerprint, fence, owner, until, until)
 }
 
-fn holder(registry: &Arc<Registry>, number: u8) -> Presence {
-    let mut presence = registry.enter(&attempt(number, 1)).unwrap();
-    let _ = presence.hold(lease(number, Fence::FIRST), Purpose::Execution).unwrap();
-    presence
+fn holder(registry: &Arc<Registry>, number: u8) -> RegistryEntry {
+    let mut entry = registry.enter(&attempt(number, 1)).unwrap();
+    let _ = entry.hold(lease(number, Fence::FIRST), LeaseUse::Execution).unwrap();
+    entry
 }
 
 fn is_empty(registry: &Registry) -> bool {
@@ -27,46 +27,46 @@ fn is_empty(registry: &Registry) -> bool {
 }
 
 #[tokio::test]
-async fn news_published_before_anyone_hears_are_not_missed() {
+async fn a_notification_sent_before_the_first_recv_is_not_missed() {
     let registry = Arc::new(Registry::default());
     let mut listener = registry.listen(record(1));
     drop(holder(&registry, 1));
-    assert!(matches!(listener.hear().await, News::LookAgain));
+    assert!(matches!(listener.recv().await, Notification::Changed));
 }
 
 #[tokio::test]
-async fn who_comes_while_it_executes_hears_how_it_ended() {
+async fn a_listener_that_comes_during_the_execution_receives_its_outcome() {
     let registry = Arc::new(Registry::default());
     let mut holder = holder(&registry, 1);
     let mut listener = registry.listen(record(1));
     let (fingerprint, settlement) = (Fingerprint::from_bytes([1; 32]), Settlement::Abandoned);
     let (expires, source) = (Timestamp::ZERO, Source::Holder);
-    holder.publish(News::Settled { fingerprint, settlement, expires, source });
+    holder.publish(Notification::Settled { fingerprint, settlement, expires, source });
     drop(holder);
-    assert!(matches!(listener.hear().await, News::Settled { .. }));
+    assert!(matches!(listener.recv().await, Notification::Settled { .. }));
 }
 
 #[tokio::test]
-async fn old_news_are_not_heard_again() {
+async fn a_new_listener_does_not_receive_old_notifications() {
     let registry = Arc::new(Registry::default());
     let _keeps_it_alive = registry.listen(record(1));
     drop(holder(&registry, 1));
     let mut late = registry.listen(record(1));
-    let heard = tokio::time::timeout(std::time::Duration::ZERO, late.hear()).await;
-    assert!(heard.is_err());
+    let received = tokio::time::timeout(std::time::Duration::ZERO, late.recv()).await;
+    assert!(received.is_err());
 }
 
 #[test]
-fn nothing_is_kept_once_nobody_is_there() {
+fn the_registry_is_empty_once_all_entries_and_listeners_are_dropped() {
     let registry = Arc::new(Registry::default());
     let listener = registry.listen(record(1));
-    let claimant = registry.enter(&attempt(3, 1)).unwrap();
-    drop((listener, holder(&registry, 1), holder(&registry, 2), claimant));
+    let claim = registry.enter(&attempt(3, 1)).unwrap();
+    drop((listener, holder(&registry, 1), holder(&registry, 2), claim));
     assert!(is_empty(&registry));
 }
 
 #[test]
-fn waiters_of_one_record_are_counted_apart() {
+fn waiters_are_counted_for_each_record() {
     let registry = Arc::new(Registry::default());
     let mut first = registry.listen(record(1));
     let mut second = registry.listen(record(1));
@@ -76,7 +76,8 @@ fn waiters_of_one_record_are_counted_apart() {
     assert!(other.start_waiting(1));
     drop(first);
     assert!(second.start_waiting(1));
-    assert_eq!(second.company(), (false, 1));
+    assert!(!second.is_held_here());
+    assert_eq!(second.waiters(), 1);
 }
 
 #[test]
@@ -98,14 +99,14 @@ fn no_attempt_enters_past_a_holder() {
 }
 
 #[test]
-fn a_lease_granted_beside_a_holder_is_adopted_by_it() {
+fn a_holder_adopts_a_lease_that_another_attempt_was_granted() {
     let registry = Arc::new(Registry::default());
     let mut late = registry.enter(&attempt(1, 2)).unwrap();
     let holder = holder(&registry, 1);
     assert!(late.check().is_err(), "a claim is not repeated past a holder");
     assert!(holder.has_other_claimants());
     assert!(
-        late.hold(lease(1, Fence::FIRST.next()), Purpose::Execution).unwrap_err().is_same_request
+        late.hold(lease(1, Fence::FIRST.next()), LeaseUse::Execution).unwrap_err().is_same_request
     );
     assert!(!late.is_adopted());
 
@@ -117,27 +118,27 @@ fn a_lease_granted_beside_a_holder_is_adopted_by_it() {
     assert_eq!(registry.enter(&attempt(1, 4)).unwrap_err().until, until);
 }
 
-/// Its answer comes when the holder has executed, settled and left.
+/// The grant is acknowledged after the holder has executed and settled.
 #[test]
-fn an_adopted_lease_gives_its_first_owner_no_right() {
+fn the_first_owner_of_an_adopted_lease_cannot_hold_it() {
     let registry = Arc::new(Registry::default());
     let mut late = registry.enter(&attempt(1, 2)).unwrap();
     let holder = holder(&registry, 1);
     assert!(holder.adopt(Owner::from_u128(2), Timestamp::from_millis(9)));
     drop(holder);
-    assert!(late.hold(lease(1, Fence::FIRST.next()), Purpose::Execution).is_err());
+    assert!(late.hold(lease(1, Fence::FIRST.next()), LeaseUse::Execution).is_err());
     drop(late);
     assert!(is_empty(&registry));
 }
 
-/// By a copy of its own claim that was late.
+/// A late copy of its own claim was granted.
 #[test]
-fn a_holder_goes_on_under_a_newer_lease_of_its_own() {
+fn a_holder_continues_under_a_newer_lease_of_its_own() {
     let registry = Arc::new(Registry::default());
     let mut holder = holder(&registry, 1);
     assert!(holder.adopt(Owner::from_u128(1), Timestamp::from_millis(9)));
     assert!(!holder.is_adopted());
-    assert!(holder.hold(lease(1, Fence::FIRST.next()), Purpose::Execution).is_ok());
+    assert!(holder.hold(lease(1, Fence::FIRST.next()), LeaseUse::Execution).is_ok());
 }
 
 #[test]
@@ -146,9 +147,9 @@ fn an_execution_without_a_lease_adopts_one() {
     let mut late = registry.enter(&attempt(1, 2)).unwrap();
     let mut holder = registry.enter(&attempt(1, 1)).unwrap();
     holder.hold_unprotected().unwrap();
-    assert!(late.hold(lease(1, Fence::FIRST), Purpose::Execution).is_err());
+    assert!(late.hold(lease(1, Fence::FIRST), LeaseUse::Execution).is_err());
     assert!(holder.adopt(Owner::from_u128(2), Timestamp::from_millis(9)));
-    assert!(holder.hold(lease(1, Fence::FIRST), Purpose::Execution).is_ok());
+    assert!(holder.hold(lease(1, Fence::FIRST), LeaseUse::Execution).is_ok());
 }
 
 #[test]

@@ -1,18 +1,18 @@
-//! Two attempts of one process on one record, both granted a lease: an outage held up the claim of one. The execution
-//! goes on under the newer lease, and nothing is executed twice or left behind.
+//! Two attempts of one process on one record, both granted a lease, since an outage delayed the claim of one. The
+//! execution continues under the newer lease, and nothing is executed twice or left behind.
 
 use std::time::Duration;
 
 use semel_core::{Attempt, Claim, Fence, OnStoreDown, Outcome, Owner, Release, Reply, State};
-use semel_engine::{Answer, Stored};
+use semel_engine::{Answer, Engine, Stored};
 use semel_store::Store;
 use semel_store::scripted::ScriptedStore;
 use tokio::task::JoinHandle;
 use tokio::time::{Instant, sleep};
 
 use crate::support::{
-    Answered, Effect, Fault, LEASE, RECORD, TestEngine, Verb, completed, conflict, engine,
-    fingerprint, idle, never, once, policy, settle_down, settled, spawn_once, state, until, wait,
+    Answered, Effect, Fault, LEASE, RECORD, Verb, completed, conflict, engine, fingerprint, idle,
+    never, once, policy, settle_down, settled, spawn_once, state, until, wait,
 };
 
 const PATIENT: Duration = Duration::from_mins(10);
@@ -21,10 +21,10 @@ fn for_now() -> Outcome {
     Outcome::FailedForNow(Reply::new("503"))
 }
 
-/// A duplicate that waits for work of another process, and one of whose claims is lost on its way. The work is handed
-/// back then.
+/// A duplicate that waits for work of another process, and one of whose claims is delayed. The lease of the work is
+/// released then.
 async fn duplicate_in_doubt(
-    engine: &TestEngine,
+    engine: &Engine,
     store: &ScriptedStore,
 ) -> (JoinHandle<Answered>, Attempt) {
     let elsewhere = Attempt::new(RECORD, fingerprint("request"), Owner::from_u128(1));
@@ -42,10 +42,10 @@ async fn duplicate_in_doubt(
     (waiter, late)
 }
 
-/// A claim that was sent before this process had an execution is granted past it, after an outage. Its lease
-/// is left to the execution, whose outcome is recorded under it.
+/// A claim that was sent before this process had an execution is granted past it, after an outage. The
+/// execution adopts that lease, and its outcome is recorded under it.
 #[tokio::test(start_paused = true)]
-async fn a_lease_granted_past_an_own_execution_is_left_to_it() {
+async fn an_execution_adopts_a_lease_granted_past_it() {
     for outcome_first in [true, false] {
         let (engine, store) = engine();
         store.fail_next(Verb::Claim, [Fault::TimedOut; 3]);
@@ -75,7 +75,7 @@ async fn a_lease_granted_past_an_own_execution_is_left_to_it() {
 /// The simulator found this. A claim is granted while another attempt of the process executes without protection,
 /// since its own claim had failed.
 #[tokio::test(start_paused = true)]
-async fn a_lease_granted_past_an_unprotected_execution_is_left_to_it() {
+async fn an_unprotected_execution_adopts_a_lease_granted_past_it() {
     let open = policy().on_store_down(OnStoreDown::Open).build().unwrap();
     let recorded = State::Settled(settled("first"));
     for (outcome, left) in [(completed("first"), recorded), (for_now(), State::Released)] {
@@ -99,10 +99,10 @@ async fn a_lease_granted_past_an_unprotected_execution_is_left_to_it() {
     }
 }
 
-/// The claim of another attempt of this process lands past an execution, and the store is away again before the
-/// execution has heard of it: the process waits for its own lease, however long that takes.
+/// The claim of another attempt of this process is granted past an execution, and the next outage begins before the
+/// execution has found that lease: the process waits for its own lease, however long that takes.
 #[tokio::test(start_paused = true)]
-async fn a_second_outage_parts_no_execution_from_the_newer_lease_of_its_process() {
+async fn an_execution_adopts_a_newer_lease_of_its_process_after_a_second_outage() {
     for away in [Duration::from_secs(10), Duration::from_mins(5)] {
         let (engine, store) = engine();
         store.fail_next(Verb::Claim, [Fault::TimedOut; 3]);
@@ -128,9 +128,10 @@ async fn a_second_outage_parts_no_execution_from_the_newer_lease_of_its_process(
     }
 }
 
-/// A duplicate waits, and a claim of it is granted unheard. The execution does not wait for the duplicate to look.
+/// A duplicate waits, and a claim of it is granted without acknowledgement. The execution does not wait for the
+/// next poll of the duplicate.
 #[tokio::test(start_paused = true)]
-async fn a_lease_that_a_waiting_duplicate_has_unheard_is_adopted_at_once() {
+async fn an_unacknowledged_lease_of_a_waiting_duplicate_is_adopted_at_once() {
     let (engine, store) = engine();
     let (waiter, late) = duplicate_in_doubt(&engine, &store).await;
     let effect = Effect::gated();
@@ -149,9 +150,9 @@ async fn a_lease_that_a_waiting_duplicate_has_unheard_is_adopted_at_once() {
     assert_eq!(replay.reply(), Some(&Reply::new("first")), "{replay:?}");
 }
 
-/// The attempt whose lease was adopted has nothing more to look for.
+/// The attempt whose lease was adopted sends no further reads.
 #[tokio::test(start_paused = true)]
-async fn an_adopted_lease_is_not_looked_for_by_its_first_owner() {
+async fn the_first_owner_of_an_adopted_lease_does_not_probe_for_it() {
     let (engine, store) = engine();
     store.fail_next(Verb::Claim, [Fault::TimedOut; 3]);
     assert!(once(&engine, &conflict(), never).await.is_err());
@@ -172,10 +173,10 @@ async fn an_adopted_lease_is_not_looked_for_by_its_first_owner() {
     first.await.unwrap().unwrap();
 }
 
-/// A duplicate waits, its lease is adopted by the execution, and the work is handed back. The store grants nothing more
+/// A duplicate waits, its lease is adopted by the execution, and then released. The store grants nothing more
 /// to its owner, so it does not go on waiting.
 #[tokio::test(start_paused = true)]
-async fn a_duplicate_whose_lease_was_adopted_does_not_wait_in_vain() {
+async fn a_duplicate_whose_lease_was_adopted_stops_waiting_after_a_release() {
     let (engine, store) = engine();
     let (waiter, late) = duplicate_in_doubt(&engine, &store).await;
     let effect = Effect::gated();
@@ -221,8 +222,8 @@ async fn a_newer_lease_of_the_same_attempt_is_adopted() {
     assert_eq!(state(store.memory()).await, Some(State::Settled(settled("first"))));
 }
 
-/// The simulator found this. Another request under the same key is in doubt while one executes without protection:
-/// neither waits for the other.
+/// The simulator found this. Another request under the same key is in doubt while an execution runs without
+/// protection: neither waits for the other.
 #[tokio::test(start_paused = true)]
 async fn an_unprotected_execution_does_not_wait_for_another_request() {
     let open = policy().on_store_down(OnStoreDown::Open).build().unwrap();

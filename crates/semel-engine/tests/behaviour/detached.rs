@@ -1,16 +1,16 @@
-//! I9 and trap 3: a caller who leaves loses the answer and nothing else.
+//! I9 and trap 3: a caller that leaves loses the answer and nothing else.
 
 use std::pin::pin;
 use std::task::Poll;
 use std::time::Duration;
 
 use semel_core::{Outcome, Policy, Reply, State};
-use semel_engine::{Answer, Stored};
+use semel_engine::{Answer, Engine, Stored};
 use semel_store::MemoryStore;
 
 use crate::support::{
-    Answered, Effect, TestEngine, Verb, completed, conflict, engine, engine_over, idle, once,
-    policy, settle_down, settled, spawn_once, state, until, wait,
+    Answered, Effect, RECORD, Verb, completed, conflict, engine, engine_over, idle, once, policy,
+    settle_down, settled, spawn_once, until, wait,
 };
 
 /// Polls the future `polls` times, letting other tasks run in between, and then drops it. `None` if
@@ -27,8 +27,8 @@ async fn leave_after<F: Future>(future: F, polls: usize) -> Option<F::Output> {
     None
 }
 
-/// Runs `scene` with callers who leave after 0, 1, 2, … polls, until one stays to the end.
-async fn leave_at_every_moment<F>(scene: impl Fn(TestEngine, usize) -> F)
+/// Runs `scene` with callers that leave after 0, 1, 2, … polls, until one stays to the end.
+async fn leave_at_every_moment<F>(scene: impl Fn(Engine, usize) -> F)
 where
     F: Future<Output = Option<Answered>>,
 {
@@ -45,7 +45,7 @@ where
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_caller_who_leaves_at_any_moment_loses_no_outcome() {
+async fn a_caller_that_leaves_at_any_moment_loses_no_outcome() {
     leave_at_every_moment(|engine, polls| async move {
         let (effect, policy) = (Effect::new(), conflict());
         let first = once(&engine, &policy, effect.work(completed("first")));
@@ -65,14 +65,18 @@ async fn a_caller_who_leaves_at_any_moment_loses_no_outcome() {
     .await;
 }
 
+async fn state_of(engine: &Engine) -> Option<State> {
+    engine.store().inspect(RECORD).await.unwrap().map(|record| record.state)
+}
+
 #[tokio::test(start_paused = true)]
-async fn a_caller_who_leaves_at_any_moment_leaks_no_lease() {
+async fn a_caller_that_leaves_at_any_moment_leaks_no_lease() {
     leave_at_every_moment(|engine, polls| async move {
         let effect = Effect::new();
         let outcome = Outcome::FailedForNow(Reply::new("later"));
         let answered = leave_after(once(&engine, &conflict(), effect.work(outcome)), polls).await;
         idle(&engine).await;
-        let left = state(engine.store().memory()).await;
+        let left = state_of(&engine).await;
         assert_eq!(left, (polls > 0).then_some(State::Released), "{polls}");
         answered
     })
@@ -80,7 +84,7 @@ async fn a_caller_who_leaves_at_any_moment_leaks_no_lease() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_waiter_who_leaves_at_any_moment_leaks_no_lease() {
+async fn a_waiter_that_leaves_at_any_moment_leaks_no_lease() {
     leave_at_every_moment(|engine, polls| async move {
         let (holder, waiter) = (Effect::gated(), Effect::new());
         let outcome = Outcome::FailedForNow(Reply::new("later"));
@@ -103,7 +107,7 @@ async fn a_waiter_who_leaves_at_any_moment_leaks_no_lease() {
             0 => State::Released,
             _ => State::Settled(settled("second")),
         };
-        assert_eq!(state(engine.store().memory()).await, Some(expected), "{polls}");
+        assert_eq!(state_of(&engine).await, Some(expected), "{polls}");
         answered
     })
     .await;
@@ -128,7 +132,7 @@ async fn a_waiter_whose_caller_left_stops_waiting() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn nothing_is_running_when_the_answer_is_there() {
+async fn an_attempt_no_longer_runs_once_it_is_answered() {
     let (engine, store) = engine();
     let effect = Effect::new();
     let answer = once(&engine, &conflict(), effect.work(completed("first"))).await;
@@ -138,9 +142,9 @@ async fn nothing_is_running_when_the_answer_is_there() {
     assert_eq!(store.calls(Verb::Settle), 1);
 }
 
-/// Work may block its thread, against all advice. Its lease must not be lost by that (trap 17).
+/// Work that blocks its thread must not lose its lease (trap 17).
 #[tokio::test(flavor = "multi_thread", worker_threads = 3)]
-async fn work_that_blocks_its_thread_is_renewed_all_the_same() {
+async fn work_that_blocks_its_thread_keeps_its_lease() {
     let (engine, store) = engine_over(&MemoryStore::new());
     let short: Policy = policy().lease(Duration::from_millis(60)).build().unwrap();
     let (go, stop) = std::sync::mpsc::channel();

@@ -1,4 +1,4 @@
-//! I3, I4 and trap 17: the lease is kept alive, its loss is noticed, and a holder who lost it
+//! I3, I4 and trap 17: the lease is kept alive, its loss is detected, and a holder that lost it
 //! answers with the recorded outcome, never its own.
 
 use std::time::Duration;
@@ -65,7 +65,7 @@ async fn a_hanging_renewal_does_not_hold_up_the_answer() {
 /// The first node is stopped (as by SIGSTOP: none of its calls come back) while its work goes on.
 /// The second executes again after the lease, and the first answers with the second's outcome.
 #[tokio::test(start_paused = true)]
-async fn a_holder_that_was_taken_over_answers_with_its_successors_outcome() {
+async fn a_superseded_holder_answers_with_its_successors_outcome() {
     let memory = memory();
     let ((first, first_store), (second, _)) = (engine_over(&memory), engine_over(&memory));
     let slow = Effect::gated();
@@ -89,9 +89,9 @@ async fn a_holder_that_was_taken_over_answers_with_its_successors_outcome() {
     assert_eq!((first.running(), second.running()), (0, 0));
 }
 
-/// Not only when the next renewal fails, or hangs: others may take the lease from that moment on.
+/// On time, not when the next renewal fails or hangs: another process may take the lease from that moment on.
 #[tokio::test(start_paused = true)]
-async fn work_is_told_of_the_end_of_its_lease_on_time() {
+async fn work_is_notified_on_time_that_its_lease_ran_out() {
     for fault in [Fault::Unavailable, Fault::Hang] {
         let (engine, store) = engine();
         store.fail([Verb::Renew], fault);
@@ -107,19 +107,19 @@ async fn work_is_told_of_the_end_of_its_lease_on_time() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn work_that_lost_its_lease_is_told_and_goes_on() {
+async fn work_that_lost_its_lease_is_notified_and_goes_on() {
     let memory = memory();
     let ((first, first_store), (second, _)) = (engine_over(&memory), engine_over(&memory));
     let (slow, quick) = (Effect::gated(), Effect::gated());
-    let (tell, told) = tokio::sync::oneshot::channel();
+    let (sender, received) = tokio::sync::oneshot::channel();
     let work = slow.work(completed("first"));
     let late = spawn_once(&first, &conflict(), move |execution: Execution| {
-        tell.send(execution.clone()).unwrap();
+        sender.send(execution.clone()).unwrap();
         work(execution)
     });
-    let execution = told.await.unwrap();
+    let execution = received.await.unwrap();
     slow.started().await;
-    // By a process that stood still: it neither counts its lease nor sees it taken.
+    // The process was suspended: it neither measured its lease nor saw it taken.
     first_store.fail([Verb::Renew], Fault::Hang);
     assert!(!execution.is_lost());
     sleep(LEASE + Duration::from_millis(1)).await;
@@ -142,19 +142,19 @@ async fn work_that_lost_its_lease_is_told_and_goes_on() {
     assert_eq!(state(&memory).await, Some(State::Settled(settled("second"))));
 }
 
-/// A renewal that is refused is a loss at once, also when by the node's own count time is left.
+/// A renewal that is refused is a loss at once, even if time is left by the node's own clock.
 #[tokio::test(start_paused = true)]
 async fn a_refused_renewal_is_a_loss() {
     let (engine, store) = engine();
-    let (tell, told) = tokio::sync::oneshot::channel();
+    let (sender, received) = tokio::sync::oneshot::channel();
     let effect = Effect::gated();
     let work = effect.work(completed("first"));
     let first = spawn_once(&engine, &conflict(), move |execution: Execution| {
-        tell.send(execution.clone()).unwrap();
+        sender.send(execution.clone()).unwrap();
         work(execution)
     });
-    let execution = told.await.unwrap();
-    // An operator hands the lease back by hand: another may execute.
+    let execution = received.await.unwrap();
+    // An operator releases the lease: another attempt may execute.
     take_away(store.memory()).await;
     let began = Instant::now();
     execution.lost().await;
@@ -205,7 +205,7 @@ async fn superseded(policy: &Policy, outcome: Outcome) -> Answer {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_superseded_holder_is_a_duplicate() {
+async fn a_superseded_holder_is_answered_like_a_duplicate() {
     let answer = superseded(&conflict(), completed("second")).await;
     assert!(matches!(answer, Answer::InFlight { .. }), "{answer:?}");
 
@@ -217,15 +217,15 @@ async fn a_superseded_holder_is_a_duplicate() {
     let answer = superseded(&too_short, completed("second")).await;
     assert!(matches!(answer, Answer::InFlight { .. }), "{answer:?}");
 
-    // The successor failed for now. The first outcome is not recorded, so it is not told (I4).
+    // The successor failed for now. The first outcome is not recorded, so it is no answer (I4).
     let later = Outcome::FailedForNow(Reply::new("later"));
     let answer = superseded(&wait(Duration::from_secs(5)), later).await;
     assert!(matches!(answer, Answer::InFlight { .. }), "{answer:?}");
 }
 
-/// A release by a holder who lost its lease leaves the successor's record alone (trap 1).
+/// A release by a holder that lost its lease leaves the successor's record alone (trap 1).
 #[tokio::test(start_paused = true)]
-async fn a_late_release_is_refused_too() {
+async fn a_late_release_is_refused() {
     let memory = memory();
     let ((first, first_store), (second, _)) = (engine_over(&memory), engine_over(&memory));
     let slow = Effect::gated();
@@ -259,7 +259,7 @@ async fn a_lease_that_ran_out_unreplaced_still_settles() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn an_outcome_whose_record_expired_says_that_it_is_not_kept() {
+async fn an_outcome_whose_record_expired_is_answered_as_gone() {
     let (engine, store) = engine();
     let short = policy().ttl(LEASE * 2).build().unwrap();
     let effect = Effect::gated();

@@ -1,4 +1,4 @@
-//! I10: everything has a limit, and hitting it is clear.
+//! I10: every resource has a limit, and reaching it has a distinct error.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -16,7 +16,7 @@ use crate::support::{
 const PATIENT: Duration = Duration::from_mins(1);
 
 #[tokio::test(start_paused = true)]
-async fn one_execution_too_many_is_refused_before_its_claim() {
+async fn an_execution_beyond_the_limit_is_refused_before_its_claim() {
     let (engine, store) = limited(&memory(), Limits { executions_max: 1, ..Limits::default() });
     let effect = Effect::gated();
     let first = spawn_once(&engine, &conflict(), effect.work(completed("first")));
@@ -30,9 +30,9 @@ async fn one_execution_too_many_is_refused_before_its_claim() {
     assert!(matches!(again, Answer::Replayed { .. }));
 }
 
-/// A retry of what is known to be settled must not be refused because others are busy.
+/// A retry of a record in the cache must not be refused because other attempts use all slots.
 #[tokio::test(start_paused = true)]
-async fn what_is_known_is_replayed_however_much_is_running() {
+async fn a_cached_outcome_is_replayed_at_the_limit_of_executions() {
     let clock: Arc<dyn Clock> = Arc::new(SteadyClock::start());
     let cached = Cached::new(MemoryStore::with_clock(clock.clone()), clock, CacheLimits::default());
     let engine = engine_with(cached, Limits { executions_max: 1, ..Limits::default() });
@@ -56,7 +56,7 @@ async fn what_is_known_is_replayed_however_much_is_running() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn one_waiter_too_many_does_not_wait() {
+async fn a_waiter_beyond_the_limit_does_not_wait() {
     for limits in [
         Limits { waiters_max: 1, ..Limits::default() },
         Limits { waiters_per_record_max: 1, ..Limits::default() },
@@ -79,9 +79,9 @@ async fn one_waiter_too_many_does_not_wait() {
     }
 }
 
-/// Else duplicates of slow work would keep all other work out.
+/// Otherwise duplicates of slow work would block all other work.
 #[tokio::test(start_paused = true)]
-async fn waiters_take_no_room_from_executions() {
+async fn waiters_take_no_slots_of_executions() {
     let (engine, _store) = limited(&memory(), Limits { executions_max: 2, ..Limits::default() });
     let effect = Effect::gated();
     let first = spawn_once(&engine, &conflict(), effect.work(completed("first")));

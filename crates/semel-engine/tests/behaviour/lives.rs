@@ -18,7 +18,7 @@ fn waits() -> Policy {
     policy().ttl(TTL).in_flight(in_flight).build().unwrap()
 }
 
-/// Lets others run until something becomes true, without time passing.
+/// Lets other tasks run until a condition holds, without time passing.
 async fn meanwhile(what: &str, mut holds: impl AsyncFnMut() -> bool) {
     for _ in 0..10_000 {
         if holds().await {
@@ -29,23 +29,23 @@ async fn meanwhile(what: &str, mut holds: impl AsyncFnMut() -> bool) {
     panic!("never happened: {what}");
 }
 
-/// The simulator found this. A settlement whose answer comes late is news of a life that is over: whoever
-/// waits for the next one must not be told of it (I4).
+/// The simulator found this. A settlement whose acknowledgement is late belongs to a life that is over: a waiter for
+/// the next life must not get its outcome (I4).
 #[tokio::test(start_paused = true)]
-async fn news_of_an_expired_life_are_not_for_those_who_wait_for_the_next() {
+async fn a_late_notification_of_an_expired_life_is_no_answer_in_the_next_life() {
     const { assert!(LEASE.as_secs() < TTL.as_secs()) };
     let clock = ManualClock::at(Timestamp::from_millis(1_000_000));
     let memory = MemoryStore::with_clock(Arc::new(clock.clone()));
     let ((here, slow), (there, _)) = (engine_over(&memory), engine_over(&memory));
     let is_settled = async || matches!(state(&memory).await, Some(State::Settled(_)));
 
-    // The first life is settled; its answer is still on its way when it expires.
+    // The first life is settled; its acknowledgement is still on the way when it expires.
     slow.yield_in([Verb::Settle], 1_000);
     let first = spawn_once(&here, &waits(), Effect::new().work(completed("first")));
     meanwhile("the first is settled", is_settled).await;
     clock.advance(TTL);
 
-    // The second is in flight on another node, and somebody waits for it here.
+    // The second is in flight on another node, and a duplicate waits for it here.
     let effect = Effect::gated();
     let second = spawn_once(&there, &waits(), effect.work(completed("second")));
     meanwhile("the second executes", async || effect.runs() == 1).await;

@@ -1,4 +1,4 @@
-//! The engine's rules, one file each, over a store that follows a script.
+//! Behaviour of the engine, one file for each topic, over a scripted store.
 #![expect(clippy::unwrap_used, reason = "a panic is how tests fail")]
 
 mod adoption;
@@ -8,6 +8,7 @@ mod limits;
 mod lives;
 mod logs;
 mod outcomes;
+mod quotas;
 mod recovery;
 mod shutdown;
 mod store_loss;

@@ -1,4 +1,4 @@
-//! What each outcome of the work does to the record, and what the client is told.
+//! Each outcome of the work: its effect on the record, and the client's answer.
 
 use std::time::Duration;
 
@@ -34,7 +34,7 @@ async fn a_retry_gets_the_bytes_of_the_first_answer() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_failure_for_good_is_kept_and_replayed() {
+async fn a_permanent_failure_is_recorded_and_replayed() {
     let (engine, _store) = engine();
     let declined = Reply::new("card declined");
     let outcome = Outcome::Failed(declined.clone());
@@ -47,7 +47,7 @@ async fn a_failure_for_good_is_kept_and_replayed() {
 
 /// I6, trap 4.
 #[tokio::test(start_paused = true)]
-async fn an_outcome_is_durable_before_it_is_told() {
+async fn an_outcome_is_durable_before_it_is_answered() {
     let (engine, store) = engine();
     store.fail([Verb::Settle], Fault::Hang);
     let first = spawn_once(&engine, &conflict(), Effect::new().work(completed("charge 1")));
@@ -64,7 +64,7 @@ async fn an_outcome_is_durable_before_it_is_told() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_failure_for_now_hands_the_lease_back() {
+async fn a_transient_failure_releases_the_lease() {
     let (engine, store) = engine();
     let later = Outcome::FailedForNow(Reply::new("try later"));
     let first = once(&engine, &conflict(), Effect::new().work(later.clone())).await.unwrap();
@@ -116,7 +116,7 @@ async fn a_panic_is_an_unknown_outcome() {
     let second = once(&engine, &conflict(), panics_later).await.unwrap();
     assert_eq!(second, expected(Fence::FIRST.next()));
 
-    // The engine is none the worse, and the renewals have stopped.
+    // The engine still works, and the renewals have stopped.
     idle(&engine).await;
     let renewals = store.calls(Verb::Renew);
     assert!(renewals > 0);
@@ -147,15 +147,15 @@ async fn another_request_with_the_same_key_is_refused_in_every_state() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn the_work_is_told_its_fence_and_its_record() {
+async fn the_work_gets_its_fence_and_its_record() {
     let (engine, store) = engine();
-    let (tell, told) = tokio::sync::oneshot::channel();
+    let (sender, received) = tokio::sync::oneshot::channel();
     let work = |execution: Execution| async move {
-        tell.send(execution).unwrap();
+        sender.send(execution).unwrap();
         completed("charge 1")
     };
     once(&engine, &conflict(), work).await.unwrap();
-    let execution = told.await.unwrap();
+    let execution = received.await.unwrap();
     let record = store.memory().inspect(RECORD).await.unwrap().unwrap();
     assert_eq!(execution.fence(), Some(record.fence));
     assert_eq!(execution.expires(), Some(record.expires));

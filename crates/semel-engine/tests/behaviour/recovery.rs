@@ -1,5 +1,5 @@
-//! A process whose store was away: it never executes again what it has executed or still executes, and leaves no
-//! lease behind that no execution holds.
+//! A process after an outage: it never repeats work that it has executed or still executes, and leaves no lease behind
+//! that no execution holds.
 
 use std::time::Duration;
 
@@ -12,8 +12,8 @@ use semel_store::scripted::ScriptedStore;
 use tokio::time::{Instant, sleep};
 
 use crate::support::{
-    Effect, Fault, LEASE, RECORD, TestEngine, Verb, completed, conflict, engine, engine_over,
-    fingerprint, idle, memory, never, once, policy, settled, spawn_once, state, until, wait,
+    Effect, Fault, LEASE, RECORD, Verb, completed, conflict, engine, engine_over, fingerprint,
+    idle, memory, never, once, policy, settled, spawn_once, state, until, wait,
 };
 
 const OUTAGE: Duration = Duration::from_mins(1);
@@ -28,16 +28,16 @@ fn for_now() -> Outcome {
 }
 
 /// Makes an attempt on [`RECORD`] with another request.
-async fn once_otherwise<S: Store>(engine: &Engine<S>, policy: &Policy) -> Answer {
+async fn once_otherwise(engine: &Engine, policy: &Policy) -> Answer {
     let attempt = engine.attempt(RECORD, fingerprint("another request"));
     engine.once(attempt, policy, never).await.unwrap()
 }
 
 // --- a process joins its own work ---
 
-/// The outcome is known here and was answered; the lease ran out in the outage.
+/// The outcome was answered but not recorded yet; the lease ran out in the outage.
 #[tokio::test(start_paused = true)]
-async fn an_outcome_that_is_still_to_be_stored_is_not_executed_again() {
+async fn work_whose_settlement_is_pending_is_not_executed_again() {
     for policy in [conflict(), payments()] {
         let (engine, store) = engine();
         let effect = Effect::gated();
@@ -76,7 +76,7 @@ async fn a_running_execution_is_not_joined_by_a_second() {
     assert_eq!(state(store.memory()).await, Some(State::Settled(settled("first"))));
 }
 
-/// The same with a policy that waits: the retry is given the outcome once it is settled.
+/// The same with a policy that waits: the retry gets the outcome once it is settled.
 #[tokio::test(start_paused = true)]
 async fn a_waiting_retry_gets_the_outcome_of_its_own_process() {
     let (engine, store) = engine();
@@ -97,7 +97,7 @@ async fn a_waiting_retry_gets_the_outcome_of_its_own_process() {
     }
 }
 
-/// I8 also where the store is not asked.
+/// I8 without the store.
 #[tokio::test(start_paused = true)]
 async fn another_request_is_a_mismatch_also_while_the_store_is_away() {
     let (engine, store) = engine();
@@ -113,7 +113,7 @@ async fn another_request_is_a_mismatch_also_while_the_store_is_away() {
     first.await.unwrap().unwrap();
 }
 
-/// The store is back at any moment of the back-off, and the retry comes at any moment after that.
+/// The outage ends at any moment of the backoff, and the retry comes at any moment after that.
 #[tokio::test(start_paused = true)]
 async fn no_retry_wins_against_the_settlement_of_its_own_process() {
     for phase in 0..400_u64 {
@@ -132,10 +132,10 @@ async fn no_retry_wins_against_the_settlement_of_its_own_process() {
     }
 }
 
-/// Another process may take over once the lease has run out, and its outcome is given also where the
+/// Another process may take over once the lease has run out. Its outcome is replayed even in the process where the
 /// execution that lost its lease still runs.
 #[tokio::test(start_paused = true)]
-async fn the_outcome_of_another_process_is_given_beside_a_lost_execution() {
+async fn the_outcome_of_another_process_is_replayed_while_a_superseded_execution_runs() {
     let memory = memory();
     let ((here, store), (there, _)) = (engine_over(&memory), engine_over(&memory));
     let effect = Effect::gated();
@@ -168,10 +168,10 @@ async fn another_process_holds_the_record_until_its_holder_has_settled() {
     assert_eq!(elsewhere.reply(), Some(&Reply::new("first")), "{elsewhere:?}");
 }
 
-/// The same before the execution has heard that it lost its lease: what a client was given by one node, another node
-/// must not call in progress (I2).
+/// The same before the execution has detected the loss of its lease: an outcome that one node has answered must not
+/// be reported as in progress by another node (I2).
 #[tokio::test(start_paused = true)]
-async fn the_outcome_of_another_process_is_given_before_the_loss_is_known() {
+async fn the_outcome_of_another_process_is_replayed_before_the_loss_is_known() {
     let memory = memory();
     let ((here, store), (there, _)) = (engine_over(&memory), engine_over(&memory));
     let effect = Effect::gated();
@@ -187,9 +187,9 @@ async fn the_outcome_of_another_process_is_given_before_the_loss_is_known() {
     first.await.unwrap().unwrap();
 }
 
-/// A settlement counts from when the store has it, and its own process hears of that last.
+/// A settlement counts from the moment the store has it, which is before its own process gets the acknowledgement.
 #[tokio::test(start_paused = true)]
-async fn an_outcome_is_given_before_its_own_process_has_heard_of_the_settlement() {
+async fn an_outcome_is_replayed_before_its_settlement_is_acknowledged() {
     let (engine, store) = engine();
     store.fail([Verb::Settle], Fault::TimedOutApplied);
     let answer = once(&engine, &conflict(), Effect::new().work(completed("first"))).await.unwrap();
@@ -202,9 +202,9 @@ async fn an_outcome_is_given_before_its_own_process_has_heard_of_the_settlement(
     idle(&engine).await;
 }
 
-/// A grant whose answer comes after the lease has run out is no right to execute: the claim is repeated.
+/// A grant that arrives after the lease has run out does not allow an execution: the claim is repeated.
 #[tokio::test(start_paused = true)]
-async fn a_grant_that_is_heard_of_too_late_is_asked_for_again() {
+async fn a_claim_whose_grant_arrives_too_late_is_repeated() {
     let (engine, store) = engine();
     let short = policy().lease(Duration::from_secs(1)).build().unwrap();
     store.fail_next(Verb::Claim, [Fault::Hang]);
@@ -219,7 +219,7 @@ async fn a_grant_that_is_heard_of_too_late_is_asked_for_again() {
 
 // --- holders first ---
 
-/// The first answer of the store wakes every holder: none sleeps through its back-off.
+/// The first answer of the store wakes every holder from its backoff.
 #[tokio::test(start_paused = true)]
 async fn holders_write_as_soon_as_the_store_is_back() {
     let (engine, store) = engine();
@@ -234,7 +234,7 @@ async fn holders_write_as_soon_as_the_store_is_back() {
     assert!(back.elapsed() < Duration::from_millis(50), "{:?}", back.elapsed());
 }
 
-/// Without any other traffic a holder notices within about a second.
+/// Without any other traffic a holder detects the end of the outage within about a second.
 #[tokio::test(start_paused = true)]
 async fn holders_try_again_about_once_a_second() {
     let (engine, store) = engine();
@@ -249,10 +249,10 @@ async fn holders_try_again_about_once_a_second() {
 
 // --- leases that no execution holds ---
 
-/// The first claim is stuck in the network, the second is granted, the work did not happen, the lease is handed
-/// back; another attempt comes and goes; then the first claim arrives.
+/// The first claim is stuck in the network, the second is granted, the work did not happen, the lease is
+/// released; another attempt comes and goes; then the first claim arrives.
 #[tokio::test(start_paused = true)]
-async fn a_claim_that_arrives_after_the_release_is_found() {
+async fn a_lease_granted_after_the_release_is_found() {
     let (engine, store) = engine();
     store.fail_next(Verb::Claim, [Fault::TimedOut]);
     let answer = once(&engine, &payments(), Effect::new().work(for_now())).await.unwrap();
@@ -270,7 +270,7 @@ async fn a_claim_that_arrives_after_the_release_is_found() {
 
 /// Three claims of one attempt are under way when it gives up. Each may be granted.
 #[tokio::test(start_paused = true)]
-async fn every_claim_that_arrives_late_is_found() {
+async fn every_lease_of_late_claims_is_found() {
     let (engine, store) = engine();
     store.fail_next(Verb::Claim, [Fault::TimedOut; 3]);
     assert!(once(&engine, &payments(), never).await.is_err());
@@ -293,9 +293,9 @@ async fn every_claim_that_arrives_late_is_found() {
     idle(&engine).await;
 }
 
-/// A lease that was granted unheard is looked for as long as a settlement would be tried.
+/// The search for a lease whose grant was not acknowledged lasts as long as a settlement would be tried.
 #[tokio::test(start_paused = true)]
-async fn a_lease_granted_unheard_before_a_long_outage_is_handed_back() {
+async fn a_lease_granted_without_acknowledgement_before_a_long_outage_is_released() {
     let (engine, store) = engine();
     store.fail_next(Verb::Claim, [Fault::TimedOutApplied]);
     store.fail_all(Fault::Unavailable);
@@ -309,7 +309,7 @@ async fn a_lease_granted_unheard_before_a_long_outage_is_handed_back() {
 }
 
 /// The simulator found this. A settlement is given up with the retention, and renewals have kept the record: the
-/// attempt's doubt about its first claim must not hand back what it has executed.
+/// attempt's doubt about its first claim must not release the lease of work that it has executed.
 #[tokio::test(start_paused = true)]
 async fn work_whose_settlement_was_given_up_is_not_released() {
     let (engine, store) = engine();
@@ -326,9 +326,9 @@ async fn work_whose_settlement_was_given_up_is_not_released() {
 
 /// While another node executes and settles. A route that fails open is no exception.
 async fn refuses_a_retry_of_what_is_settled_elsewhere(
-    here: &TestEngine,
+    here: &Engine,
     store: &ScriptedStore,
-    there: &TestEngine,
+    there: &Engine,
 ) {
     once(there, &conflict(), Effect::new().work(completed("second"))).await.unwrap();
     let open = policy().on_store_down(OnStoreDown::Open).build().unwrap();
@@ -342,10 +342,10 @@ async fn refuses_a_retry_of_what_is_settled_elsewhere(
     assert_eq!(retry.reply(), Some(&Reply::new("second")), "{retry:?}");
 }
 
-/// A fault run found this. A lease is handed back that nothing was executed under, and the store goes away: what another
-/// node has replayed by then must not be called in progress (I2).
+/// A fault run found this. A lease without an execution is being released when an outage begins: a record that another
+/// node has replayed by then must not be reported as in progress (I2).
 #[tokio::test(start_paused = true)]
-async fn a_lease_that_is_handed_back_is_no_execution_in_progress() {
+async fn a_lease_that_is_being_released_is_no_execution_in_progress() {
     let memory = memory();
     let ((here, store), (there, _)) = (engine_over(&memory), engine_over(&memory));
     store.fail_next(Verb::Claim, [Fault::TimedOutApplied]);
@@ -359,9 +359,9 @@ async fn a_lease_that_is_handed_back_is_no_execution_in_progress() {
     refuses_a_retry_of_what_is_settled_elsewhere(&here, &store, &there).await;
 }
 
-/// The same for an execution that failed for now, whose lease is handed back.
+/// The same for an execution that failed for now, whose lease is being released.
 #[tokio::test(start_paused = true)]
-async fn what_may_be_tried_again_is_no_execution_in_progress() {
+async fn a_transient_failure_is_no_execution_in_progress() {
     let memory = memory();
     let ((here, store), (there, _)) = (engine_over(&memory), engine_over(&memory));
     store.fail([Verb::Release, Verb::Renew], Fault::Unavailable);
@@ -371,7 +371,7 @@ async fn what_may_be_tried_again_is_no_execution_in_progress() {
     refuses_a_retry_of_what_is_settled_elsewhere(&here, &store, &there).await;
 }
 
-/// A claim that was held up somewhere for the time of an outage may land when the store is back, after the first look.
+/// A claim that was delayed for the time of an outage may arrive after the outage, and after the first read.
 #[tokio::test(start_paused = true)]
 async fn doubt_outlasts_an_outage_by_some_seconds() {
     let (engine, store) = engine();

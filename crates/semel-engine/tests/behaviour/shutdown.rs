@@ -1,4 +1,4 @@
-//! The way out: nothing new begins, and what runs comes to its settlement.
+//! Shutdown: no attempt begins, and running work is settled.
 
 use std::time::Duration;
 
@@ -38,7 +38,7 @@ async fn running_work_is_settled_and_new_work_is_refused() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn the_deadline_tells_how_much_is_left() {
+async fn the_report_counts_the_attempts_left_at_the_deadline() {
     let (engine, _store) = engine();
     let effect = Effect::gated();
     let first = spawn_once(&engine, &conflict(), effect.work(completed("first")));
@@ -49,7 +49,7 @@ async fn the_deadline_tells_how_much_is_left() {
     assert_eq!(began.elapsed(), Duration::from_secs(5));
     assert_eq!(engine.running(), 1);
 
-    // What was left goes on, and one may wait for it again.
+    // The work that was left goes on, and a second shutdown waits for it.
     effect.finish();
     assert_eq!(engine.shutdown(Duration::from_secs(5)).await, CLEAN);
     let answer = first.await.unwrap().unwrap();
@@ -57,7 +57,7 @@ async fn the_deadline_tells_how_much_is_left() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn waiters_are_told_promptly() {
+async fn waiters_are_answered_promptly() {
     let (engine, _store) = engine();
     let effect = Effect::gated();
     let first = spawn_once(&engine, &conflict(), effect.work(completed("first")));

@@ -1,4 +1,4 @@
-//! The store fails, hangs, or does not say what it did.
+//! The store fails, hangs, or loses its answer.
 
 use std::time::Duration;
 
@@ -20,9 +20,9 @@ fn open() -> Policy {
 
 // --- the claim ---
 
-/// Trap 13: the repeated claim meets itself, and must not be told that someone else is executing.
+/// Trap 13: the repeated claim is recognised by its owner, and must not be answered as a duplicate.
 #[tokio::test(start_paused = true)]
-async fn a_claim_that_was_granted_unheard_is_recognised() {
+async fn a_claim_granted_without_acknowledgement_is_recognised() {
     for fault in [Fault::TimedOut, Fault::TimedOutApplied] {
         let (engine, store) = engine();
         let effect = Effect::new();
@@ -35,8 +35,8 @@ async fn a_claim_that_was_granted_unheard_is_recognised() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_lease_granted_unheard_is_handed_back() {
-    // Without that, `hold` would answer "unknown" until an operator comes.
+async fn a_lease_granted_without_acknowledgement_is_released() {
+    // Without the release, `hold` would answer "unknown" until an operator acts.
     let holding = policy().on_abandoned(OnAbandoned::Hold).build().unwrap();
     let (engine, store) = engine();
     store.fail([Verb::Claim], Fault::TimedOutApplied);
@@ -56,9 +56,9 @@ async fn a_lease_granted_unheard_is_handed_back() {
     assert!(matches!(retry, Ok(Answer::Executed { .. })));
 }
 
-/// A commit can stall while the store answers every question: a look that finds nothing is no proof.
+/// A commit can stall while the store answers every read: a read that finds nothing is no proof.
 #[tokio::test(start_paused = true)]
-async fn a_claim_that_arrives_late_is_handed_back() {
+async fn the_lease_of_a_claim_that_arrives_late_is_released() {
     let holding = policy().on_abandoned(OnAbandoned::Hold).build().unwrap();
     let (engine, store) = engine();
     store.fail([Verb::Claim], Fault::TimedOut);
@@ -94,9 +94,9 @@ async fn a_claim_that_never_arrived_leaves_no_record() {
     assert_eq!(state(store.memory()).await, None);
 }
 
-/// I10: past the retention there is nothing left to find.
+/// I10: past the retention there is no lease left to find.
 #[tokio::test(start_paused = true)]
-async fn looking_into_a_doubt_ends_with_the_retention() {
+async fn the_search_for_a_lease_ends_with_the_retention() {
     let (engine, store) = engine();
     let short = policy().ttl(Duration::from_mins(2)).build().unwrap();
     store.fail_all(Fault::TimedOut);
@@ -109,7 +109,7 @@ async fn looking_into_a_doubt_ends_with_the_retention() {
 
 /// An outage must cost microseconds, and nothing may be executed (fail closed).
 #[tokio::test(start_paused = true)]
-async fn a_store_that_is_down_is_told_at_once() {
+async fn an_outage_is_reported_at_once() {
     for fault in [Fault::Unavailable, Fault::Corrupt] {
         let (engine, store) = engine();
         store.fail_all(fault);
@@ -123,7 +123,7 @@ async fn a_store_that_is_down_is_told_at_once() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_store_that_hangs_is_told_in_time() {
+async fn a_store_that_hangs_is_reported_after_the_timeout() {
     let (engine, store) = engine();
     store.fail_all(Fault::Hang);
     let began = Instant::now();
@@ -132,7 +132,7 @@ async fn a_store_that_hangs_is_told_in_time() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_store_that_panics_does_not_take_the_engine_along() {
+async fn a_panic_of_the_store_does_not_end_the_engine() {
     let (engine, store) = engine();
     store.fail_next(Verb::Claim, [Fault::Panic]);
     let broken = once(&engine, &conflict(), never).await;
@@ -144,21 +144,21 @@ async fn a_store_that_panics_does_not_take_the_engine_along() {
 
 // --- fail open ---
 
-/// Trap 15: executed without protection, and the answer says so.
+/// Trap 15: executed without protection, and the answer is marked.
 #[tokio::test(start_paused = true)]
-async fn failing_open_executes_and_says_so() {
+async fn failing_open_executes_and_marks_the_answer() {
     for fault in [Fault::Unavailable, Fault::TimedOut] {
         let (engine, store) = engine();
         store.fail([Verb::Claim], fault);
-        let (tell, told) = tokio::sync::oneshot::channel();
+        let (sender, received) = tokio::sync::oneshot::channel();
         let work = |execution: Execution| async move {
-            tell.send(execution).unwrap();
+            sender.send(execution).unwrap();
             completed("unprotected")
         };
         let answer = once(&engine, &open(), work).await.unwrap();
         let outcome = completed("unprotected");
         assert_eq!(answer, Answer::Bypassed { outcome });
-        let execution = told.await.unwrap();
+        let execution = received.await.unwrap();
         assert_eq!((execution.fence(), execution.expires()), (None, None));
         store.mend();
         idle(&engine).await;
@@ -166,7 +166,7 @@ async fn failing_open_executes_and_says_so() {
     }
 }
 
-/// Failing open is for a store that is away. One that is damaged may have the outcome on record.
+/// Failing open is for an outage. A damaged store may have the outcome on record.
 #[tokio::test(start_paused = true)]
 async fn a_damaged_store_is_never_bypassed() {
     let (engine, store) = engine();
@@ -175,8 +175,8 @@ async fn a_damaged_store_is_never_bypassed() {
     assert!(matches!(refused, Err(EngineError::Store(_))));
 }
 
-/// A store that declines is there, and knows something that stands in the way: a record that another transaction
-/// has locked is being executed, and a full server may replay what is settled.
+/// A store that declines is reachable, and has a reason: a record that another transaction has locked is being
+/// executed, and a full server may replay a settled record.
 #[tokio::test(start_paused = true)]
 async fn a_store_that_declines_is_never_bypassed() {
     let (engine, store) = engine();
@@ -186,9 +186,23 @@ async fn a_store_that_declines_is_never_bypassed() {
     assert!(declined, "{refused:?}");
 }
 
-/// Trap 6: the work was executed, so its lease must not be released as if it had not been.
+/// Regression: one client used all descriptors of the gateway, so that the store could not be reached, and every
+/// request was executed without protection.
 #[tokio::test(start_paused = true)]
-async fn a_bypassed_execution_under_an_unheard_lease_is_recorded() {
+async fn a_store_that_was_not_asked_is_never_bypassed() {
+    let (engine, store) = engine();
+    store.fail([Verb::Claim], Fault::NotAsked);
+    let refused = once(&engine, &open(), never).await;
+    let not_asked = matches!(refused, Err(EngineError::Store(StoreError::NotAsked { .. })));
+    assert!(not_asked, "{refused:?}");
+    store.mend();
+    let work = Effect::new().work(completed("done"));
+    assert!(matches!(once(&engine, &open(), work).await, Ok(Answer::Executed { .. })));
+}
+
+/// Trap 6: the work was executed, so its lease must not be released as if nothing had been executed.
+#[tokio::test(start_paused = true)]
+async fn a_bypassed_execution_under_an_unacknowledged_lease_is_recorded() {
     let (engine, store) = engine();
     store.fail([Verb::Claim], Fault::TimedOutApplied);
     let work = Effect::new().work(completed("unprotected"));
@@ -201,7 +215,7 @@ async fn a_bypassed_execution_under_an_unheard_lease_is_recorded() {
     assert_eq!(retry.reply(), Some(&Reply::new("unprotected")));
 }
 
-/// Also after an outage of hours: it is looked for as long as a settlement would be tried.
+/// After an outage of hours as well: the search lasts as long as a settlement would be tried.
 #[tokio::test(start_paused = true)]
 async fn a_bypassed_execution_is_never_released_later() {
     let (engine, store) = engine();
@@ -230,9 +244,9 @@ async fn a_bypassed_panic_is_unknown() {
 
 // --- after the execution ---
 
-/// The exception of I6: the client is told at once, the lease is kept, and the outcome lands later.
+/// The exception of I6: the client is answered at once, the lease is kept, and the outcome is recorded later.
 #[tokio::test(start_paused = true)]
-async fn a_store_lost_after_the_execution_gets_the_outcome_later() {
+async fn a_store_lost_after_the_execution_receives_the_outcome_later() {
     for fault in [Fault::Unavailable, Fault::TimedOut, Fault::Corrupt] {
         let (engine, store) = engine();
         store.fail([Verb::Settle, Verb::Renew], fault);
@@ -244,7 +258,7 @@ async fn a_store_lost_after_the_execution_gets_the_outcome_later() {
         assert_eq!(store.calls(Verb::Settle), 3, "tried a few times first");
         assert!(began.elapsed() < Duration::from_secs(1));
 
-        // The claim is not dropped: for as long as it takes, nobody else executes.
+        // The claim is not dropped: no other attempt executes meanwhile.
         for _ in 0..10 {
             sleep(LEASE).await;
             assert_eq!(engine.running(), 1);
@@ -258,7 +272,7 @@ async fn a_store_lost_after_the_execution_gets_the_outcome_later() {
     }
 }
 
-/// The whole store is away for longer than the lease; nobody took over, so the outcome counts.
+/// The outage lasts longer than the lease; no other process took over, so the outcome counts.
 #[tokio::test(start_paused = true)]
 async fn an_outage_longer_than_the_lease_loses_nothing() {
     let (engine, store) = engine();
@@ -283,7 +297,7 @@ async fn an_outage_longer_than_the_lease_loses_nothing() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_settlement_that_landed_unheard_is_durable() {
+async fn an_unacknowledged_settlement_is_durable() {
     let (engine, store) = engine();
     store.fail_next(Verb::Settle, [Fault::TimedOutApplied]);
     let work = Effect::new().work(completed("first"));
@@ -291,9 +305,9 @@ async fn a_settlement_that_landed_unheard_is_durable() {
     assert!(matches!(answer, Answer::Executed { stored: Stored::Durable, .. }));
 }
 
-/// Its renewals are refused by then, since the record is settled: that is no loss.
+/// Its renewals are refused by then, since the record is settled, which is no loss.
 #[tokio::test(start_paused = true)]
-async fn a_settlement_that_landed_unheard_long_ago_ends_the_background_work() {
+async fn an_old_unacknowledged_settlement_ends_the_background_work() {
     let (engine, store) = engine();
     store.fail([Verb::Settle], Fault::TimedOutApplied);
     let work = Effect::new().work(completed("first"));
@@ -323,7 +337,7 @@ async fn background_work_ends_when_another_node_took_over() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_lost_release_is_made_up_for() {
+async fn a_lost_release_is_repeated() {
     let later = || Outcome::FailedForNow(Reply::new("later"));
     let lost = || Outcome::Unknown(Reply::new("lost"));
     let holding = policy().on_unknown(OnUnknown::Hold).build().unwrap();
@@ -345,7 +359,7 @@ async fn a_lost_release_is_made_up_for() {
     }
 }
 
-/// I10: a store that never comes back is given up with the record's retention.
+/// I10: if an outage does not end, the settlement is given up at the end of the record's retention.
 #[tokio::test(start_paused = true)]
 async fn settling_in_the_background_ends_with_the_retention() {
     let (engine, store) = engine();

@@ -76,7 +76,7 @@ async fn a_waiter_in_the_same_process_is_woken_at_once() {
 }
 
 /// The outcome is settled at every moment of the waiter's claim, also between the store's decision
-/// and its answer. No time passes: nobody had to poll.
+/// and its answer. No time passes, so no poll was needed.
 #[tokio::test(start_paused = true)]
 async fn an_outcome_settled_during_the_waiters_claim_is_not_missed() {
     for moment in 0..40 {
@@ -99,7 +99,7 @@ async fn an_outcome_settled_during_the_waiters_claim_is_not_missed() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_waiter_on_another_node_learns_by_polling() {
+async fn a_waiter_on_another_node_gets_the_outcome_by_polling() {
     let memory = memory();
     let ((first, _), (second, second_store)) = (engine_over(&memory), engine_over(&memory));
     let effect = Effect::gated();
@@ -117,16 +117,16 @@ async fn a_waiter_on_another_node_learns_by_polling() {
     assert_eq!(answer.reply(), Some(&Reply::new("first")));
 }
 
-/// How often a crowd on another node asks in ten seconds, and how long after the settlement each is
-/// answered; and how often they asked after it.
-async fn crowd_elsewhere(waiters: usize, listening: bool) -> (usize, Vec<Duration>, usize) {
+/// How often many waiters on another node poll in ten seconds, how long after the settlement each is
+/// answered, and how often they polled after it.
+async fn waiters_on_another_node(waiters: usize, listening: bool) -> (usize, Vec<Duration>, usize) {
     let memory = memory();
     let ((first, _), (second, store)) = (engine_over(&memory), engine_over(&memory));
     store.listen(listening);
     let effect = Effect::gated();
     let executing = spawn_once(&first, &conflict(), effect.work(completed("first")));
     effect.started().await;
-    let crowd: Vec<_> = (0..waiters)
+    let tasks: Vec<_> = (0..waiters)
         .map(|_| {
             let waiter = spawn_once(&second, &wait(PATIENT), never);
             tokio::spawn(async move {
@@ -143,39 +143,39 @@ async fn crowd_elsewhere(waiters: usize, listening: bool) -> (usize, Vec<Duratio
     effect.finish();
     executing.await.unwrap().unwrap();
     let (settled_at, asked) = (Instant::now(), store.calls(Verb::Claim));
-    store.tell();
+    store.notify();
     let mut delays = Vec::new();
-    for waiter in crowd {
+    for waiter in tasks {
         delays.push(waiter.await.unwrap() - settled_at);
     }
     delays.sort();
     (polls, delays, store.calls(Verb::Claim) - asked)
 }
 
-/// They take turns, and the first to know tells the others.
+/// They take turns, and the first one that gets the outcome notifies the others.
 #[tokio::test(start_paused = true)]
-async fn a_crowd_on_another_node_asks_as_one() {
-    let (polls, delays, asked) = crowd_elsewhere(1_000, false).await;
+async fn many_waiters_on_another_node_share_their_polls() {
+    let (polls, delays, asked) = waiters_on_another_node(1_000, false).await;
     assert!(polls < 6_000, "{polls} polls in ten seconds");
     assert!(delays[500] < Duration::from_millis(50), "{:?} in the median", delays[500]);
     assert!(asked < 50, "{asked} polls after one knew");
 }
 
-/// A store that tells them spares them nearly all polling.
+/// With notifications of the store they hardly poll.
 #[tokio::test(start_paused = true)]
-async fn a_crowd_on_another_node_hears_of_the_settlement() {
-    let (polls, delays, asked) = crowd_elsewhere(1_000, true).await;
+async fn many_waiters_on_another_node_are_notified_of_the_settlement() {
+    let (polls, delays, asked) = waiters_on_another_node(1_000, true).await;
     assert!(polls < 6_000, "{polls} polls in ten seconds");
     assert!(delays[500] < Duration::from_millis(50), "{:?} in the median", delays[500]);
     assert!(asked < 50, "{asked} polls after one knew");
-    let (polls, delays, _) = crowd_elsewhere(1, true).await;
+    let (polls, delays, _) = waiters_on_another_node(1, true).await;
     assert!(polls <= 25, "{polls} polls in ten seconds");
     assert!(delays[0] <= Duration::from_millis(1), "{delays:?}");
 }
 
-/// News that a store lost are found out all the same.
+/// A lost notification of the store is made up for by a poll.
 #[tokio::test(start_paused = true)]
-async fn a_waiter_whose_news_got_lost_learns_by_polling() {
+async fn a_waiter_whose_notification_got_lost_gets_the_outcome_by_polling() {
     let memory = memory();
     let ((first, _), (second, store)) = (engine_over(&memory), engine_over(&memory));
     store.listen(true);
@@ -191,13 +191,13 @@ async fn a_waiter_whose_news_got_lost_learns_by_polling() {
     assert!(settled_at.elapsed() <= Duration::from_millis(1_001));
 }
 
-/// The story: before PostgreSQL, Redis is told nothing by gateways without it, and whoever listened there
-/// looked just once a second.
+/// Regression: a gateway without Redis in front of PostgreSQL publishes nothing there, and waiters that subscribed
+/// to Redis polled only once a second.
 #[tokio::test(start_paused = true)]
-async fn a_waiter_that_does_not_hear_all_looks_more_often() {
+async fn a_waiter_with_an_incomplete_watch_polls_more_often() {
     let memory = memory();
     let ((first, _), (second, store)) = (engine_over(&memory), engine_over(&memory));
-    store.listen_to_some();
+    store.listen_partially();
     let effect = Effect::gated();
     let executing = spawn_once(&first, &conflict(), effect.work(completed("first")));
     effect.started().await;
@@ -247,7 +247,7 @@ async fn conflict_and_accepted_do_not_wait() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_waiter_executes_when_the_lease_is_handed_back() {
+async fn a_waiter_executes_when_the_lease_is_released() {
     let (engine, _store) = engine();
     let (effect, retry) = (Effect::gated(), Effect::new());
     let later = Outcome::FailedForNow(Reply::new("later"));
@@ -281,7 +281,7 @@ async fn a_waiter_executes_when_the_holder_is_gone() {
     assert!(began.elapsed() <= LEASE + Duration::from_millis(260));
 }
 
-/// Trap 15: it knows that another execution was in flight, so the policy to fail open is not for it.
+/// Trap 15: a waiter knows that another execution was in flight, so it never fails open.
 #[tokio::test(start_paused = true)]
 async fn a_waiter_outlives_an_outage_and_never_bypasses() {
     let (engine, store) = engine();
@@ -308,7 +308,7 @@ async fn a_waiter_outlives_an_outage_and_never_bypasses() {
 
 /// A damaged store ends the wait, and that is an error also where the policy is to fail open.
 #[tokio::test(start_paused = true)]
-async fn a_waiter_on_a_damaged_store_does_not_bypass_either() {
+async fn a_waiter_on_a_damaged_store_does_not_bypass() {
     let memory = memory();
     let ((engine, store), (other, _)) = (engine_over(&memory), engine_over(&memory));
     let open = policy()
@@ -328,7 +328,7 @@ async fn a_waiter_on_a_damaged_store_does_not_bypass_either() {
     first.await.unwrap().unwrap();
 }
 
-/// I8: a record expires while someone waits, and its key begins a new life with another request,
+/// I8: a record expires while a duplicate waits, and its key begins a new life with another request,
 /// whose outcome is published in this process. It is not for the waiter.
 #[tokio::test(start_paused = true)]
 async fn a_waiter_is_not_given_another_requests_outcome() {
@@ -367,7 +367,7 @@ async fn waiters_see_only_what_is_durable() {
     effect.finish();
     first.await.unwrap().unwrap();
     sleep(LEASE * 2).await;
-    assert!(!waiter.is_finished(), "told what a crash could still undo");
+    assert!(!waiter.is_finished(), "answered with an outcome that a crash could still undo");
     store.mend();
     let answer = waiter.await.unwrap().unwrap();
     assert!(
@@ -376,7 +376,7 @@ async fn waiters_see_only_what_is_durable() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_waiter_whose_poll_was_granted_unheard_executes_once() {
+async fn a_waiter_whose_poll_was_granted_without_acknowledgement_executes_once() {
     let memory = memory();
     let ((first, _), (second, store)) = (engine_over(&memory), engine_over(&memory));
     let (effect, retry) = (Effect::gated(), Effect::new());

@@ -1,6 +1,6 @@
-//! The admin address: is it alive, is it ready, what has it counted.
+//! The admin address: liveness, readiness and metrics.
 //!
-//! Tools for operators get their paths in `answer`.
+//! Paths for operators' tools belong in `answer`.
 
 mod metrics;
 
@@ -20,35 +20,43 @@ use hyper::server::conn::http1;
 use hyper::service::service_fn;
 use hyper_util::rt::{TokioIo, TokioTimer};
 use semel_engine::Engine;
-use semel_store::{Health, Store};
+use semel_store::Health;
 use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::Semaphore;
 use tokio::time::timeout;
 use tokio_util::sync::CancellationToken;
 
+use crate::pipeline::CurrentPipeline;
+use crate::proxy::permits::UpstreamPermits;
 use crate::server::Workers;
 
-/// How many may look at the same time.
-const CONNECTIONS_MAX: usize = 64;
-/// How long one may stay, and then still take to read its last answer.
-const STAY: Duration = Duration::from_mins(1);
-const FAREWELL: Duration = Duration::from_secs(10);
-/// How long the store may take to say that it is well: longer than its guard lets it, so that the
-/// guard learns of it, and the reason is known here.
+/// How long a connection may be open, and how long its last response may take after that.
+const CONNECTION_TIME_MAX: Duration = Duration::from_mins(1);
+const CLOSE_TIMEOUT: Duration = Duration::from_secs(10);
+/// The time limit of a health check of the store. It is longer than the guard's, so that the guard times out first and
+/// reports the reason.
 const HEALTH_TIMEOUT: Duration = Duration::from_secs(3);
 
-/// What the admin address looks at.
+/// The state that the admin address reports.
 #[derive(Clone)]
-pub(crate) struct View {
-    pub(crate) engine: Engine<Arc<dyn Store>>,
+pub(crate) struct AdminState {
+    pub(crate) engine: Engine,
     pub(crate) workers: Weak<Workers>,
+    pub(crate) permits: Arc<UpstreamPermits>,
+    pub(crate) pipeline: Arc<CurrentPipeline>,
     pub(crate) draining: CancellationToken,
     pub(crate) metrics: Metrics,
 }
 
-/// Serves the admin address until the gateway is gone: while it drains, it says so.
-pub(crate) async fn serve(listener: TcpListener, view: View, closing: CancellationToken) {
-    let places = Arc::new(Semaphore::new(CONNECTIONS_MAX));
+/// Serves the admin address until shutdown has completed, `connections_max` connections at a time. `/ready` reports a
+/// gateway that drains.
+pub(crate) async fn serve(
+    listener: TcpListener,
+    state: AdminState,
+    connections_max: usize,
+    closing: CancellationToken,
+) {
+    let permits = Arc::new(Semaphore::new(connections_max));
     loop {
         let accepted = tokio::select! {
             accepted = listener.accept() => accepted,
@@ -58,20 +66,20 @@ pub(crate) async fn serve(listener: TcpListener, view: View, closing: Cancellati
             tokio::time::sleep(Duration::from_millis(50)).await;
             continue;
         };
-        let Ok(place) = places.clone().try_acquire_owned() else { continue };
-        let (view, closing) = (view.clone(), closing.clone());
+        let Ok(permit) = permits.clone().try_acquire_owned() else { continue };
+        let (state, closing) = (state.clone(), closing.clone());
         tokio::spawn(async move {
-            tokio::select! { () = attend(stream, view) => {}, () = closing.cancelled() => {} }
-            drop(place);
+            tokio::select! { () = serve_connection(stream, state) => {}, () = closing.cancelled() => {} }
+            drop(permit);
         });
     }
 }
 
-/// Serves one connection for as long as it may stay: there are few places.
-async fn attend(stream: TcpStream, view: View) {
+/// Serves one connection, for a limited time: there are few permits.
+async fn serve_connection(stream: TcpStream, state: AdminState) {
     let service = service_fn(|request| {
-        let view = view.clone();
-        async move { Ok::<_, Infallible>(answer(request, &view).await) }
+        let state = state.clone();
+        async move { Ok::<_, Infallible>(answer(request, &state).await) }
     });
     let mut connection = pin!(
         http1::Builder::new()
@@ -80,31 +88,35 @@ async fn attend(stream: TcpStream, view: View) {
             .max_buf_size(16 * 1024)
             .serve_connection(TokioIo::new(stream), service)
     );
-    if timeout(STAY, connection.as_mut()).await.is_err() {
+    if timeout(CONNECTION_TIME_MAX, connection.as_mut()).await.is_err() {
         connection.as_mut().graceful_shutdown();
-        // Whether it took its answer is its own affair.
-        let _ = timeout(FAREWELL, connection).await;
+        // The client need not take its response.
+        let _ = timeout(CLOSE_TIMEOUT, connection).await;
     }
 }
 
-async fn answer(request: Request<Incoming>, view: &View) -> Response<Full<Bytes>> {
+async fn answer(request: Request<Incoming>, state: &AdminState) -> Response<Full<Bytes>> {
     if !matches!(*request.method(), Method::GET | Method::HEAD) {
         return text(StatusCode::METHOD_NOT_ALLOWED, "only GET is served here\n");
     }
     match request.uri().path() {
         "/health" => text(StatusCode::OK, "alive\n"),
-        "/ready" => view.ready().await,
-        "/metrics" => view.render(),
+        "/ready" => state.ready().await,
+        "/metrics" => state.render(),
         _ => text(StatusCode::NOT_FOUND, "here are /health, /ready and /metrics\n"),
     }
 }
 
-// === impl View ===
+// === impl AdminState ===
 
-impl View {
+impl AdminState {
     async fn ready(&self) -> Response<Full<Bytes>> {
         if self.draining.is_cancelled() {
             return text(StatusCode::SERVICE_UNAVAILABLE, "draining\n");
+        }
+        if self.pipeline.load().tokens.as_ref().is_some_and(|tokens| !tokens.is_ready()) {
+            let why = "the keys of tokens could not be read yet; the log says why\n";
+            return text(StatusCode::SERVICE_UNAVAILABLE, why);
         }
         match timeout(HEALTH_TIMEOUT, self.engine.store().health()).await {
             Ok(Ok(Health { note: Some(note), .. })) => {
@@ -120,10 +132,12 @@ impl View {
 
     fn render(&self) -> Response<Full<Bytes>> {
         let connections = self.workers.upgrade().map_or(0, |workers| workers.connections());
-        let text_of = self.metrics.render(&metrics::Now {
+        let text_of = self.metrics.render(&metrics::Gauges {
             executions: self.engine.running(),
             waiters: self.engine.waiting(),
             connections,
+            upstream_connections: self.permits.taken(),
+            upstream_waiters: self.permits.waiting(),
         });
         text(StatusCode::OK, text_of)
     }

@@ -7,7 +7,8 @@ use super::sheets::Sheets;
 /// A line for each setting whose value differs in `new`.
 pub(super) fn changes(old: &Sheets, new: &Sheets) -> Vec<String> {
     let mut lines = Vec::new();
-    for section in [Section::Top, Section::Tls, Section::UpstreamTls, Section::Limits] {
+    for section in [Section::Top, Section::Tls, Section::UpstreamTls, Section::Jwt, Section::Limits]
+    {
         let place = if section == Section::Top { String::new() } else { section.heading() + " " };
         compare(&place, section, old.of(section), new.of(section), &mut lines);
     }

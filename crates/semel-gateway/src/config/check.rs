@@ -1,5 +1,9 @@
 //! What must go together, besides the settings of one policy.
 
+mod jwt;
+
+pub(super) use jwt::{reads_tokens, tokens};
+
 use std::net::{IpAddr, SocketAddr};
 
 use super::fault::{Found, Place};
@@ -89,6 +93,20 @@ pub(super) fn memory(sheets: &Sheets, found: &mut Found) {
                 found.add(place.unwrap_or(Place::Whole), what, "lower it, or raise `max_buffered`");
             }
         }
+    }
+}
+
+/// Nothing may make a charge depend on this process not ending.
+pub(super) fn payments(sheets: &Sheets, found: &mut Found) {
+    if sheets.top.store() != Some(&StoreChoice::Memory) {
+        return;
+    }
+    if let Some(place) = sheets.payments() {
+        let store = sheets.top.shown("store");
+        let what = format!("`preset` is \"payments\", and `store` ({store}) forgets everything");
+        let cure =
+            "choose another store, such as store = \"embedded:./semel-data\", or another preset";
+        found.add(place, what, cure);
     }
 }
 

@@ -2,6 +2,9 @@
 
 use std::time::Duration;
 
+use semel_http::ScopeSource;
+
+use super::check::reads_tokens;
 use super::fault::Place;
 use super::settings::{self, Kind, Section, Setting};
 use super::sheet::{By, Entry, Level, Origin, Sheet};
@@ -13,6 +16,7 @@ const VALUE_WIDTH: usize = 34;
 
 pub(super) fn describe(sheets: &Sheets, source: Option<&Source<'_>>) -> String {
     let mut out = String::new();
+    let is_verified = sheets.jwt.get("keys").is_some();
     let mut add = |heading: &str, section: Section, sheet: &Sheet, is_route: bool| {
         if !heading.is_empty() {
             out.extend(["\n", heading, "\n"]);
@@ -21,11 +25,14 @@ pub(super) fn describe(sheets: &Sheets, source: Option<&Source<'_>>) -> String {
             out.push_str(&row(setting, sheet.get(setting.name), is_route, source));
         }
         if matches!(section, Section::Policy | Section::Route) {
-            out.extend(notes(sheet));
+            out.extend(notes(sheet, is_verified));
+        }
+        if section == Section::Jwt && is_verified && sheet.get("audience").is_none() {
+            out.push_str(ANY_AUDIENCE);
         }
     };
     add("", Section::Top, &sheets.top, false);
-    for section in [Section::Tls, Section::UpstreamTls, Section::Limits] {
+    for section in [Section::Tls, Section::UpstreamTls, Section::Jwt, Section::Limits] {
         add(&section.heading(), section, sheets.of(section), false);
     }
     add("route * (all that no other route matches)", Section::Policy, &sheets.policy, false);
@@ -36,17 +43,50 @@ pub(super) fn describe(sheets: &Sheets, source: Option<&Source<'_>>) -> String {
 }
 
 /// What a reader of the values might not see in them.
-fn notes(sheet: &Sheet) -> impl Iterator<Item = &'static str> {
-    let protects = sheet.word("mode") == "protect";
+fn notes(sheet: &Sheet, is_verified: bool) -> impl Iterator<Item = &'static str> {
+    let (is_on, protects) = (sheet.word("mode") != "off", sheet.word("mode") == "protect");
+    let is = |one: &ScopeSource| sheet.scope().contains(one);
+    let is_global = is(&ScopeSource::Global);
+    let rejects = sheet.word("on_missing_scope") == "reject";
+    let reads_tokens = reads_tokens(sheet);
+    let is_trusted = sheet.word("jwt_unverified") == "behind-a-verifier";
     let notes = [
-        (sheet.word("on_unknown") == "release", UNKNOWN_IS_RELEASED),
-        (sheet.time("lease") < VERB_MAX, LEASE_IS_SHORT),
+        // Client identity counts in shadow mode, too: the log at the start names the same routes.
+        (is_on && reads_tokens && is_verified, IS_VERIFIED),
+        (is_on && reads_tokens && !is_verified && !is_trusted, IS_UNVERIFIED),
+        (is_on && is_global, IS_GLOBAL),
+        (is_on && !is_global && !rejects && !is(&ScopeSource::ClientIp), IS_ANONYMOUS),
+        (protects && sheet.word("on_unknown") == "release", UNKNOWN_IS_RELEASED),
+        (protects && sheet.time("lease") < VERB_MAX, LEASE_IS_SHORT),
     ];
-    notes.into_iter().filter(move |(applies, _)| protects && *applies).map(|(_, note)| note)
+    notes.into_iter().filter(|(applies, _)| *applies).map(|(_, note)| note)
 }
 
 /// How long a store may take for one verb.
 const VERB_MAX: Duration = Duration::from_secs(2);
+
+const IS_GLOBAL: &str = concat!(
+    "  note: all clients share one scope here: one that uses another's key with the same request is\n",
+    "        answered with what that other client was. Executions and new keys are not counted by client.\n",
+);
+
+const IS_VERIFIED: &str = concat!(
+    "  note: tokens are verified here, but only those of requests that come under protection. The API\n",
+    "        must go on checking them.\n",
+);
+
+const IS_UNVERIFIED: &str = concat!(
+    "  note: tokens are not verified here: a forged one names another client's scope. [jwt] verifies them;\n",
+    "        jwt_unverified = \"behind-a-verifier\" says that something in front does.\n",
+);
+
+const ANY_AUDIENCE: &str = "  note: tokens for other services of this issuer count here too. audience = [\"…\"] refuses them.\n";
+
+const IS_ANONYMOUS: &str = concat!(
+    "  note: clients without a credential share one scope here: one that uses another's key with the\n",
+    "        same request is answered with what that other client was. on_missing_scope = \"reject\"\n",
+    "        refuses them instead. Nor are they counted by max_executions_per_scope and new_keys_per_scope.\n",
+);
 
 const LEASE_IS_SHORT: &str = concat!(
     "  note: a verb of the store may take 2s, and the lease is shorter: it may run out before it can be\n",
@@ -71,7 +111,7 @@ fn row(
         None if matches!(setting.kind, Kind::Switch) => ("false".to_owned(), "default".to_owned()),
         None => ("-".to_owned(), "default".to_owned()),
     };
-    format!("  {:<20}  {value:<VALUE_WIDTH$}  {origin}\n", setting.name)
+    format!("  {:<24}  {value:<VALUE_WIDTH$}  {origin}\n", setting.name)
 }
 
 fn origin(origin: &Origin, is_route: bool, source: Option<&Source<'_>>) -> String {

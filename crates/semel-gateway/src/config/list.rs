@@ -1,13 +1,15 @@
 //! Lists of values, each read and refused by itself.
 
+use http::Method;
 use http::header::{HeaderName, HeaderValue};
 use semel_http::json::Pointer;
+use semel_http::jwt::TokenAlgorithm;
 use semel_http::{RoutePolicy, RoutePolicyFault, ScopeSource};
 
 use super::fault::Found;
 use super::raw::{Form, Raw};
 use super::settings::{Item, Setting};
-use super::value::{Value, with_example};
+use super::value::{Value, listed, with_example};
 
 /// What follows "`name` has value, ", and the cure.
 type Refusal = (&'static str, String);
@@ -24,6 +26,9 @@ pub(super) fn read(
         Item::KeySource => Value::KeySources(each(setting, items, found, key_source)?),
         Item::ScopeSource => Value::ScopeSources(each(setting, items, found, scope_source)?),
         Item::HeaderName => Value::HeaderNames(each(setting, items, found, header_name)?),
+        Item::Method => Value::Methods(each(setting, items, found, method)?),
+        Item::Algorithm => Value::Algorithms(each(setting, items, found, algorithm)?),
+        Item::Audience => Value::Texts(each(setting, items, found, audience)?),
         Item::Pointer => Value::Pointers(each(setting, items, found, pointer)?),
         Item::Status => Value::Statuses(each(setting, items, found, status)?),
         Item::HeaderLine => Value::HeaderLines(each(setting, items, found, header_line)?),
@@ -31,6 +36,9 @@ pub(super) fn read(
     let wrong = match &value {
         Value::KeySources(sources) if sources.is_empty() => {
             Some(("is empty", "name at least one place, such as"))
+        }
+        Value::Algorithms(algorithms) if algorithms.is_empty() => {
+            Some(("is empty", r#"name what the issuer signs with, such as ["RS256"]"#))
         }
         Value::ScopeSources(sources) if sources.is_empty() => Some((
             "is empty",
@@ -82,7 +90,8 @@ fn key_source(text: &str) -> Result<semel_http::PartSource, Refusal> {
 
 fn scope_source(text: &str) -> Result<ScopeSource, Refusal> {
     text.parse().map_err(|_| {
-        let cure = r#"write "header:NAME", "jwt:CLAIM", "client-ip" or "global""#;
+        let cure =
+            r#"write "auto", "header:NAME", "cookie:NAME", "jwt:CLAIM", "client-ip" or "global""#;
         ("which is not a source of identity", cure.to_owned())
     })
 }
@@ -91,6 +100,32 @@ fn header_name(text: &str) -> Result<HeaderName, Refusal> {
     HeaderName::from_bytes(text.as_bytes()).map_err(|_| {
         ("which is not the name of a header", r#"write a name such as "x-tenant""#.to_owned())
     })
+}
+
+fn method(text: &str) -> Result<Method, Refusal> {
+    let is_upper = !text.bytes().any(|byte| byte.is_ascii_lowercase());
+    let method = Method::from_bytes(text.as_bytes()).ok().filter(|_| is_upper);
+    let cure = || r#"write it in upper case, such as "PURGE""#.to_owned();
+    match method {
+        Some(Method::CONNECT) => Err(("which is not served", "leave it out".to_owned())),
+        Some(method) => Ok(method),
+        None => Err(("which is not a method in upper case", cure())),
+    }
+}
+
+fn algorithm(text: &str) -> Result<TokenAlgorithm, Refusal> {
+    text.parse().map_err(|_| {
+        let cure = format!("write {}", listed(TokenAlgorithm::WORDS));
+        ("which is not an algorithm that is known here", cure)
+    })
+}
+
+fn audience(text: &str) -> Result<String, Refusal> {
+    if text.is_empty() || text.contains(char::is_whitespace) {
+        let cure = "write what tokens for this API have in the claim aud".to_owned();
+        return Err(("which is not an audience", cure));
+    }
+    Ok(text.to_owned())
 }
 
 fn pointer(text: &str) -> Result<Pointer, Refusal> {

@@ -134,6 +134,8 @@ fn checked(
         }
     }
     check::memory(&sheets, found);
+    check::payments(&sheets, found);
+    check::tokens(&sheets, gathered, found);
     #[cfg(feature = "redis")]
     sheets.require_durable_for_payments();
     sheets.into_config(routes, source)

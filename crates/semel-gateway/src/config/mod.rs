@@ -32,6 +32,7 @@ mod check;
 mod describe;
 mod fault;
 mod gather;
+mod jwt;
 mod list;
 mod load;
 mod nearest;
@@ -51,6 +52,7 @@ mod upstream;
 mod value;
 
 pub use fault::{Fault, Faults};
+pub use jwt::{Jwt, KeysFrom, KeysUrl};
 pub use reference::reference;
 pub use schema::schema;
 #[cfg(feature = "postgres")]
@@ -67,6 +69,7 @@ use std::path::PathBuf;
 use std::thread;
 use std::time::Duration;
 
+use http::Method;
 use semel_embedded::Durability;
 use semel_http::Routes;
 
@@ -86,6 +89,8 @@ pub struct Config {
     pub upstream: Upstream,
     /// What becomes of a client's `Forwarded` headers.
     pub forwarded: Forwarded,
+    /// Which methods are forwarded besides the registered ones.
+    pub methods: Vec<Method>,
     /// Where records are kept.
     pub store: StoreChoice,
     /// What an acknowledged record survives.
@@ -108,6 +113,8 @@ pub struct Config {
     pub tls: Option<Tls>,
     /// TLS towards the upstream.
     pub upstream_tls: UpstreamTls,
+    /// How tokens are verified, if they are.
+    pub jwt: Option<Jwt>,
     /// How much of anything there may be.
     pub limits: Limits,
     /// The policy of each route, and of all other requests.
@@ -172,7 +179,13 @@ pub struct Limits {
     pub idle_timeout: Duration,
     /// Longest pause between two pieces of a body, in either direction.
     pub body_idle_timeout: Duration,
-    /// Time for a connection to the upstream.
+    /// Requests of one HTTP/2 connection in work at once, those whose stream was reset included.
+    pub max_executions_per_connection: usize,
+    /// Requests in work that the client of an HTTP/2 connection may reset.
+    pub max_resets_per_connection: usize,
+    /// Connections to the upstream at once.
+    pub max_upstream_connections: usize,
+    /// Time for a connection to the upstream, and for a place for it.
     pub connect_timeout: Duration,
     /// How long an upstream connection is kept without a request.
     pub pool_idle_timeout: Duration,

@@ -1,5 +1,6 @@
 //! The policy of a route, out of the settings in effect for it.
 
+use std::num::NonZero;
 use std::time::Duration;
 
 use http::StatusCode;
@@ -75,6 +76,7 @@ pub(super) fn apply(
         }
         ("replay_headers", Value::HeaderLines(lines)) => builder.replay_headers(lines.clone()),
         ("result_from", Value::Source(source)) => builder.result_from(Some(source.clone())),
+        ("new_keys_per_scope", Value::Rate(rate)) => builder.new_keys_per_scope(*rate),
         ("replay_cookies", Value::Switch(on)) => builder.replay_cookies(*on),
         (name, Value::Number(number)) => return apply_number(builder, name, *number),
         (name, Value::Time(time)) => return apply_time(builder, name, *time),
@@ -87,6 +89,10 @@ fn apply_word(builder: RoutePolicyBuilder, name: &str, word: &str) -> Option<Rou
         ("mode", word) => builder.mode(word.parse().ok()?),
         ("key", word) => builder.key(word.parse().ok()?),
         ("on_missing_scope", word) => builder.on_missing_scope(word.parse().ok()?),
+        ("jwt_unverified", word) => builder.jwt_unverified(word.parse().ok()?),
+        ("path_case", word) => builder.path_case(word.parse().ok()?),
+        ("path_slash", word) => builder.path_slash(word.parse().ok()?),
+        ("path_encoded_slash", word) => builder.path_encoded_slash(word.parse().ok()?),
         ("key_format", "any") => builder.key_format(KeyFormat::Any),
         ("key_format", "uuid") => builder.key_format(KeyFormat::Uuid),
         ("in_flight", "conflict") => builder.in_flight(InFlight::Conflict),
@@ -115,6 +121,12 @@ fn apply_number(
             let status = u16::try_from(number).ok()?;
             builder.mismatch_status(StatusCode::from_u16(status).ok()?)
         }
+        "max_executions_per_scope" => {
+            builder.max_executions_per_scope(u32::try_from(number).unwrap_or(u32::MAX))
+        }
+        // Zero is off.
+        "max_records_per_scope" => builder.max_records_per_scope(NonZero::new(number)),
+        "max_record_bytes_per_scope" => builder.max_record_bytes_per_scope(NonZero::new(number)),
         "max_request_body" => builder.max_request_body(number),
         "max_reply_body" => builder.max_reply_body(number),
         _ => return None,
@@ -163,6 +175,12 @@ fn explained(fault: &RoutePolicyFault, sheet: &Sheet) -> (&'static [&'static str
             let cure = "take it out of one of them: released, a retry executes; unknown, \
                         `on_unknown` decides";
             (&["release_statuses", "unknown_statuses"], Wrong::new(what, cure))
+        }
+        RoutePolicyFault::UnverifiedPayments => {
+            let what = "`jwt_unverified` is \"warn\", and `preset` is \"payments\"".to_owned();
+            let cure = "remove it, or write jwt_unverified = \"behind-a-verifier\" if something in \
+                        front verifies tokens";
+            (&["jwt_unverified"], Wrong::new(what, cure))
         }
         // All others are ruled out by the limits of single settings. Should one be added, it is
         // told as the policy tells it.

@@ -1,18 +1,25 @@
 //! The reference page of all settings.
 
+use semel_http::jwt::TokenAlgorithm;
+
 use super::settings::{self, Bundle, Item, Kind, PRESETS, PROFILES, Section, Setting};
 use super::value::listed;
 
 /// The page `docs/reference/configuration.md`, in Markdown.
 pub fn reference() -> String {
     let mut page = String::from(HEAD);
-    for section in [Section::Top, Section::Tls, Section::UpstreamTls, Section::Limits] {
+    for section in [Section::Top, Section::Tls, Section::UpstreamTls, Section::Jwt, Section::Limits]
+    {
         let (title, intro) = match section {
             Section::Top => ("At the top of the file", ""),
             Section::Tls => ("`[tls]`: towards clients", "Both, or neither.\n\n"),
             Section::UpstreamTls => {
                 ("`[upstream_tls]`: towards the upstream", "Only with an `https://` upstream.\n\n")
             }
+            Section::Jwt => (
+                "`[jwt]`: tokens that say who a client is",
+                "For routes with a `jwt:CLAIM` in `scope`; see [tokens](../guides/tokens.md).\n\n",
+            ),
             _ => ("`[limits]`", ""),
         };
         page.extend(["\n## ", title, "\n\n", intro]);
@@ -34,7 +41,7 @@ const HEAD: &str = "\
 
 # Configuration
 
-The gateway reads one TOML file ([a sample](../../semel.toml)). Environment variables win over the file,
+The gateway reads one TOML file ([a sample](../../examples/semel.toml)). Environment variables win over the file,
 the flags `--listen`, `--admin`, `--upstream` and `--store` over both. All of it is checked before anything
 is opened: whatever is wrong is told at once, with its place and a cure, and the process exits with 2.
 `semel check --config FILE` does only that, and prints every value in effect with where it comes from.
@@ -42,6 +49,8 @@ is opened: whatever is wrong is told at once, with its place and a cure, and the
 - **Durations** are a whole number and `ms`, `s`, `m`, `h` or `d`: `\"30s\"`.
 - **Sizes** are a whole number and `B`, `KiB`, `MiB`, `GiB`, `kB`, `MB` or `GB` (`\"64KiB\"`), or a plain
   number of bytes.
+- **Rates** are a whole number and `/s`, `/m` or `/h`: of `\"100/s\"` a hundred may come at once, and then one every
+  10 ms.
 - **Lists** in a variable are separated by commas, so no item can have one. An empty variable is an empty
   list.
 - Names that are not known are faults, also those of variables that start with `SEMEL_`. Kubernetes
@@ -72,8 +81,13 @@ const RELATIONS: &str = "
 - `max_request_body` and `max_reply_body` are not larger than `max_buffered`.
 - `listen` and `admin` are two addresses, and `upstream` is neither.
 - `durability` is only set for an embedded store, `wait_replicas` only for Redis.
+- The preset `payments` does not go with a store in memory.
 - `require_durable` does not go with a store in memory, nor with the durability `process`.
 - `[tls]` has both files or none; `[upstream_tls]` goes with an `https://` upstream.
+- `[jwt]` has `keys`, `algorithms` and `issuer`, or nothing; its algorithms all go with a secret or all with public
+  keys, and a secret is in a file; `min_refresh` is not longer than `refresh`; a route has a `jwt:CLAIM` in `scope`.
+- Without `[jwt]`, no route has a `jwt:CLAIM` whose `jwt_unverified` is `refuse`, as it is with the preset `payments`.
+- With the preset `payments` and a `jwt:CLAIM`, `jwt_unverified` is `refuse` or `behind-a-verifier`.
 - No two routes match the same requests.
 ";
 
@@ -107,6 +121,7 @@ fn values(kind: Kind) -> String {
         Kind::Integer { min, max } => format!("{min} to {max}"),
         Kind::Time { min, max } => format!("duration, {min} to {max}"),
         Kind::Size { min, max } => format!("size, {min} to {max}"),
+        Kind::RateOrOff => "a number and `/s`, `/m` or `/h`, or `off`".to_owned(),
         Kind::Address => "IP address and port".to_owned(),
         Kind::AddressOrOff => "IP address and port, or `off`".to_owned(),
         Kind::Upstream => "`http://HOST:PORT/PATH` or `https://…`".to_owned(),
@@ -114,11 +129,20 @@ fn values(kind: Kind) -> String {
         Kind::Namespace => "1 to 64 letters, digits, `.`, `-`, `_`".to_owned(),
         Kind::Host => "name of a server".to_owned(),
         Kind::Path => "path".to_owned(),
+        Kind::Keys => "path, or `https://HOST/PATH`".to_owned(),
+        Kind::Text => "text".to_owned(),
         Kind::Match => "METHOD PATH".to_owned(),
         Kind::Source => "`header:NAME` or `json:/pointer`".to_owned(),
         Kind::List(item) => match item {
             Item::KeySource | Item::ScopeSource => "list of sources, at least one".to_owned(),
             Item::HeaderName => "list of header names".to_owned(),
+            Item::Method => "list of methods".to_owned(),
+            Item::Algorithm => {
+                let words: Vec<_> =
+                    TokenAlgorithm::WORDS.iter().map(|word| format!("`{word}`")).collect();
+                format!("list of {}", listed(&words.iter().map(String::as_str).collect::<Vec<_>>()))
+            }
+            Item::Audience => "list of texts".to_owned(),
             Item::Pointer => "list of JSON Pointers".to_owned(),
             Item::Status => "list of statuses (`\"429\"`) and classes (`\"5xx\"`)".to_owned(),
             Item::HeaderLine => "list of `\"Name: value\"`".to_owned(),

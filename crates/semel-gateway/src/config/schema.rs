@@ -2,6 +2,8 @@
 
 use std::fmt::Write as _;
 
+use semel_http::jwt::TokenAlgorithm;
+
 use super::settings::{self, Item, Kind, Section, Setting};
 
 /// The JSON Schema (draft 2020-12) of the configuration file, for editors.
@@ -113,12 +115,14 @@ fn of_kind(kind: Kind) -> Members {
                 object([("type", text("integer")), ("minimum", Json::Verbatim("0".to_owned()))]);
             object([("anyOf", Json::List(vec![pattern(SIZE), number]))])
         }
+        Kind::RateOrOff => pattern("^(off|[0-9]+/[smh])$"),
         Kind::Address => pattern("^.+:[0-9]+$"),
         Kind::AddressOrOff => pattern("^(off|.+:[0-9]+)$"),
         Kind::Upstream => pattern("^https?://[^@?#]+$"),
         Kind::Store => pattern("^(memory:|embedded:.+|postgres(ql)?://.+)$"),
         Kind::Namespace => pattern("^[A-Za-z0-9._-]{1,64}$"),
-        Kind::Host | Kind::Path => {
+        Kind::Keys => pattern("^[^\\s].*$"),
+        Kind::Host | Kind::Path | Kind::Text => {
             object([("type", text("string")), ("minLength", Json::Verbatim("1".to_owned()))])
         }
         Kind::Match => pattern(r"^(\*|[^a-z\s]+) +/\S*$"),
@@ -134,8 +138,13 @@ fn of_kind(kind: Kind) -> Members {
 fn list(item: Item) -> Json {
     let (items, min) = match item {
         Item::KeySource => (pattern(SOURCE), "1"),
-        Item::ScopeSource => (pattern("^(header:[!-9;-~]+|jwt:.+|client-ip|global)$"), "1"),
+        Item::ScopeSource => {
+            (pattern("^(auto|header:[!-9;-~]+|cookie:[!-~]+|jwt:.+|client-ip|global)$"), "1")
+        }
         Item::HeaderName => (pattern("^[!-9;-~]+$"), "0"),
+        Item::Method => (pattern("^[!-`{-~]+$"), "0"),
+        Item::Algorithm => (object([("enum", texts(TokenAlgorithm::WORDS))]), "1"),
+        Item::Audience => (pattern("^\\S+$"), "0"),
         Item::Pointer => (pattern("^/"), "0"),
         Item::Status => (pattern("^[2-5]([0-9][0-9]|xx)$"), "0"),
         Item::HeaderLine => (pattern("^[!-9;-~]+ *:"), "0"),

@@ -2,6 +2,7 @@
 //! schema and the reference page written.
 
 mod bundles;
+mod jwt;
 mod limits;
 mod policy;
 mod top;
@@ -30,6 +31,7 @@ pub(super) enum Section {
     Top,
     Tls,
     UpstreamTls,
+    Jwt,
     Limits,
     /// `[policy]`, and also every `[[route]]`.
     Policy,
@@ -42,9 +44,19 @@ pub(super) enum Section {
 pub(super) enum Kind {
     Word(&'static [&'static str]),
     Switch,
-    Integer { min: u64, max: u64 },
-    Time { min: &'static str, max: &'static str },
-    Size { min: &'static str, max: &'static str },
+    Integer {
+        min: u64,
+        max: u64,
+    },
+    Time {
+        min: &'static str,
+        max: &'static str,
+    },
+    Size {
+        min: &'static str,
+        max: &'static str,
+    },
+    RateOrOff,
     Address,
     AddressOrOff,
     Upstream,
@@ -52,6 +64,9 @@ pub(super) enum Kind {
     Namespace,
     Host,
     Path,
+    /// Where keys of tokens are.
+    Keys,
+    Text,
     Match,
     Source,
     List(Item),
@@ -65,6 +80,10 @@ pub(super) enum Item {
     /// At least one source of an identity.
     ScopeSource,
     HeaderName,
+    Method,
+    /// At least one.
+    Algorithm,
+    Audience,
     Pointer,
     Status,
     HeaderLine,
@@ -107,8 +126,8 @@ impl Setting {
 
 impl Section {
     /// The tables of the file, and the list of them.
-    pub(super) const TABLES: [Self; 5] =
-        [Self::Tls, Self::UpstreamTls, Self::Limits, Self::Policy, Self::Route];
+    pub(super) const TABLES: [Self; 6] =
+        [Self::Tls, Self::UpstreamTls, Self::Jwt, Self::Limits, Self::Policy, Self::Route];
 
     /// The name of its table.
     pub(super) const fn table(self) -> &'static str {
@@ -116,6 +135,7 @@ impl Section {
             Self::Top => "",
             Self::Tls => "tls",
             Self::UpstreamTls => "upstream_tls",
+            Self::Jwt => "jwt",
             Self::Limits => "limits",
             Self::Policy => "policy",
             Self::Route => "route",
@@ -135,7 +155,8 @@ impl Section {
 /// Every setting, in the order of the reference.
 pub(super) fn all() -> impl Iterator<Item = &'static Setting> {
     let matches = iter::once(&policy::MATCH);
-    top::SETTINGS.iter().chain(limits::SETTINGS).chain(matches).chain(policy::SETTINGS)
+    let tables = top::SETTINGS.iter().chain(jwt::SETTINGS).chain(limits::SETTINGS);
+    tables.chain(matches).chain(policy::SETTINGS)
 }
 
 /// Those that can stand in `section`.

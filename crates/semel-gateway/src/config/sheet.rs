@@ -4,10 +4,14 @@ use std::collections::BTreeMap;
 use std::net::SocketAddr;
 use std::time::Duration;
 
+use http::Method;
+use semel_http::ScopeSource;
+use semel_http::jwt::TokenAlgorithm;
 use toml::de::DeValue;
 
 use super::fault::{Found, Place};
 use super::gather::{Given, Layer};
+use super::jwt::KeysFrom;
 use super::raw::Raw;
 use super::settings::{self, Bundle, PRESETS, PROFILES, Section, Setting};
 use super::value::{self, Value};
@@ -141,6 +145,38 @@ impl Sheet {
         match self.get("upstream") {
             Some(Entry { value: Value::Upstream(upstream), .. }) => Some(upstream),
             _ => None,
+        }
+    }
+
+    /// The methods in effect besides the registered ones.
+    pub(super) fn methods(&self) -> &[Method] {
+        match self.get("methods") {
+            Some(Entry { value: Value::Methods(methods), .. }) => methods,
+            _ => &[],
+        }
+    }
+
+    /// The sources of identity in effect.
+    pub(super) fn scope(&self) -> &[ScopeSource] {
+        match self.get("scope") {
+            Some(Entry { value: Value::ScopeSources(sources), .. }) => sources,
+            _ => &[],
+        }
+    }
+
+    /// Where the keys of tokens are.
+    pub(super) fn keys(&self) -> Option<&KeysFrom> {
+        match self.get("keys") {
+            Some(Entry { value: Value::Keys(keys), .. }) => Some(keys),
+            _ => None,
+        }
+    }
+
+    /// What tokens may be signed by.
+    pub(super) fn algorithms(&self) -> &[TokenAlgorithm] {
+        match self.get("algorithms") {
+            Some(Entry { value: Value::Algorithms(algorithms), .. }) => algorithms,
+            _ => &[],
         }
     }
 

@@ -8,6 +8,7 @@ use semel_http::Routes;
 #[cfg(feature = "redis")]
 use super::StoreChoice;
 use super::describe::describe;
+use super::fault::Place;
 use super::gather::Gathered;
 use super::settings::{Section, Setting};
 #[cfg(feature = "redis")]
@@ -15,7 +16,7 @@ use super::sheet::By;
 use super::sheet::{Level, Sheet};
 use super::source::Source;
 use super::value::Value;
-use super::{Config, Limits, LogFormat, Tls, UpstreamTls};
+use super::{Config, Jwt, Limits, LogFormat, Tls, UpstreamTls};
 use crate::Forwarded;
 
 /// The values in effect everywhere.
@@ -24,6 +25,7 @@ pub(super) struct Sheets {
     pub(super) top: Sheet,
     pub(super) tls: Sheet,
     pub(super) upstream_tls: Sheet,
+    pub(super) jwt: Sheet,
     pub(super) limits: Sheet,
     pub(super) policy: Sheet,
     /// By what they match.
@@ -31,7 +33,6 @@ pub(super) struct Sheets {
 }
 
 /// The preset for money.
-#[cfg(feature = "redis")]
 const PAYMENTS: &str = "payments";
 
 // === impl Sheets ===
@@ -44,6 +45,7 @@ impl Sheets {
             top: sheet(Section::Top),
             tls: sheet(Section::Tls),
             upstream_tls: sheet(Section::UpstreamTls),
+            jwt: sheet(Section::Jwt),
             limits: sheet(Section::Limits),
             policy: sheet(Section::Policy),
             routes: Vec::new(),
@@ -56,6 +58,7 @@ impl Sheets {
             Section::Top => &self.top,
             Section::Tls => &self.tls,
             Section::UpstreamTls => &self.upstream_tls,
+            Section::Jwt => &self.jwt,
             Section::Limits => &self.limits,
             Section::Policy | Section::Route => &self.policy,
         }
@@ -65,20 +68,23 @@ impl Sheets {
         self.of(setting.section).get(setting.name).map(|entry| &entry.value)
     }
 
+    /// Where the preset for money was first chosen.
+    pub(super) fn payments(&self) -> Option<Place> {
+        let sheets = [&self.policy].into_iter().chain(self.routes.iter().map(|(_, it)| it));
+        sheets
+            .filter(|sheet| sheet.word("preset") == PAYMENTS)
+            .find_map(|sheet| sheet.place("preset").cloned())
+    }
+
     /// Money is not put on a Redis that may forget it, unless somebody says so. Noted here, so that it is
     /// shown with where it comes from, and a change of it is seen.
     #[cfg(feature = "redis")]
     pub(super) fn require_durable_for_payments(&mut self) {
         if let (None, Some(StoreChoice::Redis(_))) =
             (self.top.get("require_durable"), self.top.store())
+            && let Some(place) = self.payments()
         {
-            let sheets = [&self.policy].into_iter().chain(self.routes.iter().map(|(_, it)| it));
-            let place = sheets
-                .filter(|sheet| sheet.word("preset") == PAYMENTS)
-                .find_map(|sheet| sheet.place("preset").cloned());
-            if let Some(place) = place {
-                self.top.turn_on("require_durable", By::Preset(PAYMENTS, place));
-            }
+            self.top.turn_on("require_durable", By::Preset(PAYMENTS, place));
         }
     }
 
@@ -95,6 +101,7 @@ impl Sheets {
                 "append" => Forwarded::Append,
                 _ => Forwarded::Replace,
             },
+            methods: top.methods().to_vec(),
             store: top.store()?.clone(),
             durability: match top.word("durability") {
                 "process" => Durability::Process,
@@ -116,6 +123,7 @@ impl Sheets {
                 ca: path(upstream_tls, "ca"),
                 server_name: upstream_tls.text("server_name").map(str::to_owned),
             },
+            jwt: Jwt::of(&self.jwt),
             limits: limits(&self.limits),
             routes,
             description: describe(&self, source),
@@ -132,6 +140,9 @@ fn limits(sheet: &Sheet) -> Limits {
         header_timeout: sheet.time("header_timeout"),
         idle_timeout: sheet.time("idle_timeout"),
         body_idle_timeout: sheet.time("body_idle_timeout"),
+        max_executions_per_connection: sheet.count("max_executions_per_connection"),
+        max_resets_per_connection: sheet.count("max_resets_per_connection"),
+        max_upstream_connections: sheet.count("max_upstream_connections"),
         connect_timeout: sheet.time("connect_timeout"),
         pool_idle_timeout: sheet.time("pool_idle_timeout"),
         pool_max_idle: sheet.count("pool_max_idle"),

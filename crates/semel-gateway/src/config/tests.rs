@@ -1,6 +1,7 @@
 //! The configuration as a whole. What single modules do is tested beside them.
 
 mod faults;
+mod jwt;
 mod layers;
 mod pages;
 #[cfg(feature = "postgres")]
@@ -33,7 +34,7 @@ fn complete(text: &str) -> String {
 }
 
 /// Place and fault, one per line.
-fn told(faults: &Faults) -> String {
+fn text_of(faults: &Faults) -> String {
     let lines: Vec<_> =
         faults.iter().map(|fault| format!("{}: {}", fault.at(), fault.what())).collect();
     lines.join("\n")

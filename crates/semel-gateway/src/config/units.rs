@@ -1,6 +1,9 @@
-//! Durations (`30s`) and sizes (`64KiB`).
+//! Durations (`30s`), sizes (`64KiB`) and rates (`100/s`).
 
+use std::num::NonZero;
 use std::time::Duration;
+
+use semel_engine::Rate;
 
 /// Reads a whole number with `ms`, `s`, `m`, `h` or `d`.
 pub(super) fn duration(text: &str) -> Option<Duration> {
@@ -32,6 +35,18 @@ pub(super) fn size(text: &str) -> Option<u64> {
     number.checked_mul(bytes)
 }
 
+/// Reads a whole number above zero with `/s`, `/m` or `/h`.
+pub(super) fn rate(text: &str) -> Option<Rate> {
+    let (count, unit) = split(text)?;
+    let per = match unit {
+        "/s" => Duration::from_secs(1),
+        "/m" => Duration::from_mins(1),
+        "/h" => Duration::from_hours(1),
+        _ => return None,
+    };
+    Some(Rate::new(NonZero::new(u32::try_from(count).ok()?)?, per))
+}
+
 fn split(text: &str) -> Option<(u64, &str)> {
     let digits = text.find(|c: char| !c.is_ascii_digit())?;
     let (number, unit) = text.split_at(digits);
@@ -54,6 +69,18 @@ mod tests {
             ["", "s", "30", "1.5h", "-1s", "30 s", " 30s", "30S", "30sec", "99999999999999999d"]
         {
             assert_eq!(duration(text), None, "{text}");
+        }
+    }
+
+    #[test]
+    fn rates_are_read() {
+        for text in ["1/s", "100/s", "600/m", "1000/h", "4294967295/s"] {
+            assert_eq!(rate(text).map(|rate| rate.to_string()).as_deref(), Some(text));
+        }
+        for text in
+            ["", "/s", "100", "100/", "0/s", "-1/s", "1/d", "1 /s", "1/ s", "1.5/s", "4294967296/s"]
+        {
+            assert_eq!(rate(text), None, "{text}");
         }
     }
 

@@ -3,11 +3,15 @@
 use std::net::SocketAddr;
 use std::time::Duration;
 
+use http::Method;
 use http::header::{HeaderName, HeaderValue};
+use semel_engine::Rate;
 use semel_http::json::Pointer;
+use semel_http::jwt::TokenAlgorithm;
 use semel_http::{PartSource, ScopeSource, StatusPattern};
 
 use super::fault::Found;
+use super::jwt::KeysFrom;
 use super::list;
 use super::nearest::nearest;
 use super::raw::{Form, Raw};
@@ -25,13 +29,19 @@ pub(super) enum Value {
     Number(u64),
     Time(Duration),
     /// `None` is off.
+    Rate(Option<Rate>),
+    /// `None` is off.
     Address(Option<SocketAddr>),
     Upstream(Upstream),
     Store(StoreChoice),
+    Keys(KeysFrom),
+    Algorithms(Vec<TokenAlgorithm>),
+    Texts(Vec<String>),
     Source(PartSource),
     KeySources(Vec<PartSource>),
     ScopeSources(Vec<ScopeSource>),
     HeaderNames(Vec<HeaderName>),
+    Methods(Vec<Method>),
     Pointers(Vec<Pointer>),
     Statuses(Vec<StatusPattern>),
     HeaderLines(Vec<(HeaderName, HeaderValue)>),
@@ -79,12 +89,18 @@ fn from_text(kind: Kind, text: &str) -> Result<Value, Refusal> {
         Kind::Word(words) => word(text, words).map(Value::Word),
         Kind::Time { min, max } => time(text, min, max).map(Value::Time),
         Kind::AddressOrOff if text == "off" => Ok(Value::Address(None)),
+        Kind::RateOrOff if text == "off" => Ok(Value::Rate(None)),
+        Kind::RateOrOff => {
+            units::rate(text).map(|rate| Value::Rate(Some(rate))).ok_or_else(|| wrong_type(kind))
+        }
         Kind::Address | Kind::AddressOrOff => address(text, kind).map(Some).map(Value::Address),
         Kind::Upstream => Upstream::parse(text).map(Value::Upstream).map_err(owned),
         Kind::Store => StoreChoice::parse(text).map(Value::Store),
+        Kind::Keys => KeysFrom::parse(text).map(Value::Keys).map_err(owned),
         Kind::Namespace => checked(text, is_namespace(text), NAMESPACE),
         Kind::Host => checked(text, is_host(text), HOST),
         Kind::Path => checked(text, !text.is_empty() && !text.contains('\0'), PATH),
+        Kind::Text => checked(text, !text.is_empty() && !text.contains(char::is_control), TEXT),
         // `Routes` knows which patterns it takes.
         Kind::Match => Ok(Value::Text(text.to_owned())),
         Kind::Source => text.parse().map(Value::Source).map_err(|_| owned(SOURCE)),
@@ -98,6 +114,7 @@ const NAMESPACE: (&str, &str) =
     ("which is not a name", "write 1 to 64 letters, digits, dots, dashes or underscores, such as");
 const HOST: (&str, &str) =
     ("which is not the name of a server", r#"write a name such as "api.example.com""#);
+const TEXT: (&str, &str) = ("which is no text", "write at least one character");
 const PATH: (&str, &str) = ("which is not a path", "write the path of a PEM file");
 const SOURCE: (&str, &str) = (
     "which is not a place in a reply",
@@ -125,6 +142,10 @@ fn wrong_type(kind: Kind) -> Refusal {
         Kind::Time { .. } => {
             ("which is not a duration", "write a whole number and one of ms, s, m, h, d, such as")
         }
+        Kind::RateOrOff => (
+            "which is not a rate",
+            r#"write a whole number and one of /s, /m, /h, such as "100/s", or "off""#,
+        ),
         Kind::List(_) => ("which is not a list", "put it in square brackets, such as"),
         Kind::Address | Kind::AddressOrOff => {
             ("which is not an address", "write ADDRESS:PORT in quotes, such as")

@@ -1,6 +1,7 @@
-//! The body of a reply: it drives the connection it comes from, and gives it back at its end.
+//! The body of a reply. It drives the connection that it is read from, and returns it to the pool at its end.
 
 use std::pin::Pin;
+use std::sync::Arc;
 use std::task::{Context, Poll};
 use std::time::Duration;
 
@@ -11,9 +12,10 @@ use semel_http::TimedOut;
 use tokio::time::{Instant, Sleep, sleep_until};
 
 use super::pool::Pool;
-use super::upstream::Wire;
+use super::upstream::UpstreamConnection;
+use crate::client::InWork;
 
-/// A reply's body, or one of our own.
+/// The body of a reply, or of a response that the gateway made.
 pub(crate) struct UpstreamBody(Kind);
 
 enum Kind {
@@ -23,29 +25,32 @@ enum Kind {
 
 struct Reply {
     body: Incoming,
-    /// Given back, or dropped, when the body has ended.
-    wire: Option<Box<Wire>>,
+    /// Returned to the pool, or dropped, when the body has ended.
+    connection: Option<Box<UpstreamConnection>>,
     pool: Pool,
     limits: TimeLimits,
     timer: Option<Pin<Box<Sleep>>>,
+    /// Counts the request until the reply has been read.
+    #[expect(dead_code, reason = "held")]
+    in_work: Option<Arc<InWork>>,
 }
 
 /// How long the rest of a reply may take.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct TimeLimits {
-    /// While somebody waits for all of it. None once it is passed on.
+    /// For the whole reply, while it is buffered. `None` once it is streamed.
     pub(crate) whole: Option<Instant>,
-    /// For each piece that is passed on.
+    /// For each frame of a streamed reply.
     pub(crate) piece: Duration,
 }
 
-/// What can happen to a reply on its way.
+/// Why a reply is incomplete.
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum BodyError {
     /// The upstream broke off.
     #[error("the upstream broke off: {0}")]
     Broken(#[from] hyper::Error),
-    /// The upstream took too long. Not transparent: whoever reads the body looks for its source.
+    /// The upstream took too long. Not transparent: readers of the body look for `TimedOut` as the source.
     #[error("the upstream took too long")]
     TimedOut(#[from] TimedOut),
 }
@@ -53,17 +58,24 @@ pub(crate) enum BodyError {
 // === impl UpstreamBody ===
 
 impl UpstreamBody {
-    pub(crate) fn new(body: Incoming, wire: Box<Wire>, pool: Pool, limits: TimeLimits) -> Self {
-        let wire = if body.is_end_stream() {
-            give_back(wire, pool);
+    pub(crate) fn new(
+        body: Incoming,
+        connection: Box<UpstreamConnection>,
+        pool: Pool,
+        limits: TimeLimits,
+        in_work: Option<Arc<InWork>>,
+    ) -> Self {
+        let connection = if body.is_end_stream() {
+            give_back(connection, pool);
             None
         } else {
-            Some(wire)
+            Some(connection)
         };
-        Self(Kind::Upstream(Box::new(Reply { body, wire, pool, limits, timer: None })))
+        let timer = None;
+        Self(Kind::Upstream(Box::new(Reply { body, connection, pool, limits, timer, in_work })))
     }
 
-    /// Nobody waits for all of it any more: whoever reads it takes it piece by piece.
+    /// Switches to streaming: the time limit is per frame from now on.
     pub(crate) fn pass_on(&mut self) {
         if let Kind::Upstream(reply) = &mut self.0 {
             reply.limits.whole = None;
@@ -114,8 +126,8 @@ impl Reply {
         &mut self,
         context: &mut Context<'_>,
     ) -> Poll<Option<Result<Frame<Bytes>, BodyError>>> {
-        if let Some(wire) = &mut self.wire {
-            wire.drive(context);
+        if let Some(connection) = &mut self.connection {
+            connection.drive(context);
         }
         match Pin::new(&mut self.body).poll_frame(context) {
             Poll::Ready(frame) => {
@@ -123,28 +135,28 @@ impl Reply {
                 match &frame {
                     Some(Ok(_)) if !self.body.is_end_stream() => {}
                     Some(Ok(_)) | None => self.finish(context),
-                    Some(Err(_)) => self.wire = None,
+                    Some(Err(_)) => self.connection = None,
                 }
                 Poll::Ready(frame.map(|frame| frame.map_err(BodyError::from)))
             }
             Poll::Pending => self.poll_timer(context).map(|late| {
-                self.wire = None;
+                self.connection = None;
                 Some(Err(late.into()))
             }),
         }
     }
 
-    /// The end was read: the connection may be of use again.
+    /// The end was read: the connection may be reusable.
     fn finish(&mut self, context: &mut Context<'_>) {
-        if let Some(mut wire) = self.wire.take() {
-            if !wire.is_reusable() {
-                wire.drive(context);
+        if let Some(mut connection) = self.connection.take() {
+            if !connection.is_reusable() {
+                connection.drive(context);
             }
-            give_back(wire, self.pool);
+            give_back(connection, self.pool);
         }
     }
 
-    /// Set only when there is something to wait for: most replies come in one piece.
+    /// Armed only when the body is pending: most replies arrive in one frame.
     fn poll_timer(&mut self, context: &mut Context<'_>) -> Poll<TimedOut> {
         let TimeLimits { whole, piece } = self.limits;
         let timer = self.timer.get_or_insert_with(|| {
@@ -154,8 +166,8 @@ impl Reply {
     }
 }
 
-fn give_back(wire: Box<Wire>, pool: Pool) {
-    if wire.is_reusable() {
-        pool.put(wire);
+fn give_back(connection: Box<UpstreamConnection>, pool: Pool) {
+    if connection.is_reusable() {
+        pool.put(connection);
     }
 }

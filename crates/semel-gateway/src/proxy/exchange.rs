@@ -8,49 +8,69 @@ use std::time::Duration;
 
 use http::{Request, Response};
 use hyper::body::Incoming;
-use tokio::time::{Instant, sleep_until, timeout_at};
+use semel_http::ExecutionStart;
+use tokio::time::{Instant, sleep_until};
 
+use super::latency::{self, RequestClass};
+use super::obtain::obtain;
 use super::pool::Pool;
-use super::upstream::{Body, ConnectError, Upstream, Wire};
-use crate::server::Activity;
+use super::upstream::{Body, Upstream, UpstreamConnection};
+use crate::client::Activity;
 
 /// Why there is no reply.
 #[derive(Debug)]
 pub(crate) enum Failure {
-    /// The upstream surely has not seen the request.
+    /// The upstream has certainly not received the request.
     NotSent(String),
-    /// It may have.
+    /// The gateway itself is at a limit of connections: the upstream has certainly not received the request.
+    Busy(String),
+    /// The upstream may have received the request.
     Lost(hyper::Error),
-    /// It took too long, and may have executed the request.
+    /// The upstream took too long, and may have executed the request.
     Late,
 }
 
-/// How long the upstream may take.
-pub(crate) struct Patience {
+/// How long the upstream may take, and the class of its latency.
+pub(crate) struct ExchangeTimeouts {
+    pub(crate) class: RequestClass,
     pub(crate) limit: Duration,
     pub(crate) deadline: Instant,
-    /// Who still sends the request's body: its time is not the upstream's.
+    /// The client that still sends the request's body: the time for that is not the upstream's.
     pub(crate) client: Option<Arc<Activity>>,
 }
 
 /// Sends a request on an idle connection, or on a new one.
 ///
-/// An idle connection may have been closed by the upstream meanwhile. hyper looks before it writes:
-/// then the request comes back untouched, and goes out on another connection. What has been
-/// written, even in part, is never sent twice.
+/// The upstream may have closed an idle connection meanwhile. hyper checks that before it writes, and returns the
+/// request unsent; then it is sent on another connection. A request that was written, even in part, is never sent
+/// twice.
 pub(crate) async fn exchange(
-    upstream: &Upstream,
+    upstream: &Arc<Upstream>,
     pool: Pool,
     mut request: Request<Body>,
-    patience: &Patience,
-) -> Result<(Response<Incoming>, Box<Wire>), Failure> {
+    timeouts: &ExchangeTimeouts,
+) -> Result<(Response<Incoming>, Box<UpstreamConnection>), Failure> {
     loop {
-        let (wire, is_fresh) = match pool.take() {
-            Some(wire) => (wire, false),
-            None => (connect(upstream, patience).await?, true),
+        let (connection, is_fresh) = match pool.take() {
+            Some(connection) => (connection, false),
+            // Boxed, being rare: otherwise the future of every request would be larger.
+            None => Box::pin(obtain(upstream, pool, timeouts)).await?,
         };
-        match send(wire, request, patience).await? {
-            (Ok(response), wire) => return Ok((response, wire)),
+        // Before anything is sent, so that a line of it is left if the gateway is killed.
+        if let Some(start) = request.extensions().get::<ExecutionStart>() {
+            start.log();
+        }
+        let sent = Instant::now();
+        match send(connection, request, timeouts).await? {
+            (Ok(response), mut connection) => {
+                match connection.probation.take() {
+                    Some(probation) => {
+                        probation.answered(sent.elapsed(), latency::mean(timeouts.class));
+                    }
+                    None => latency::note(timeouts.class, sent.elapsed()),
+                }
+                return Ok((response, connection));
+            }
             (Err(mut error), _) => match error.take_message() {
                 Some(unsent) if !is_fresh => request = unsent,
                 Some(_) => return Err(Failure::NotSent(error.into_error().to_string())),
@@ -60,44 +80,38 @@ pub(crate) async fn exchange(
     }
 }
 
-async fn connect(upstream: &Upstream, patience: &Patience) -> Result<Box<Wire>, Failure> {
-    let connected = timeout_at(patience.deadline, upstream.connect()).await;
-    let in_time = connected.unwrap_or(Err(ConnectError::TimedOut(patience.limit)));
-    in_time.map_err(|error| Failure::NotSent(error.to_string()))
-}
-
 type Sent = Result<Response<Incoming>, hyper::client::conn::TrySendError<Request<Body>>>;
 
-/// Sends, driving the connection meanwhile.
+/// Sends the request, and drives the connection meanwhile.
 async fn send(
-    mut wire: Box<Wire>,
+    mut connection: Box<UpstreamConnection>,
     request: Request<Body>,
-    patience: &Patience,
-) -> Result<(Sent, Box<Wire>), Failure> {
-    let mut response = pin!(wire.sender.try_send_request(request));
-    let mut alarm = pin!(sleep_until(patience.deadline));
+    timeouts: &ExchangeTimeouts,
+) -> Result<(Sent, Box<UpstreamConnection>), Failure> {
+    let mut response = pin!(connection.sender.try_send_request(request));
+    let mut alarm = pin!(sleep_until(timeouts.deadline));
     let sent = poll_fn(|context| {
-        wire.drive(context);
+        connection.drive(context);
         if let Poll::Ready(sent) = response.as_mut().poll(context) {
             return Poll::Ready(Ok(sent));
         }
         loop {
             ready!(alarm.as_mut().poll(context));
-            match patience.more() {
+            match timeouts.extended() {
                 Some(deadline) => alarm.as_mut().reset(deadline),
                 None => return Poll::Ready(Err(Failure::Late)),
             }
         }
     })
     .await?;
-    Ok((sent, wire))
+    Ok((sent, connection))
 }
 
-// === impl Patience ===
+// === impl ExchangeTimeouts ===
 
-impl Patience {
-    /// A later deadline, if the client has had a part in missing the last.
-    fn more(&self) -> Option<Instant> {
+impl ExchangeTimeouts {
+    /// A later deadline, if the client took a part of the time to send its body.
+    fn extended(&self) -> Option<Instant> {
         let waited = self.client.as_ref()?.since_upload();
         let left = self.limit.checked_sub(waited).filter(|left| !left.is_zero());
         left.map(|left| Instant::now() + left)

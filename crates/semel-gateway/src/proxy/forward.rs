@@ -1,44 +1,44 @@
-//! What changes in a message on its way through.
+//! The changes to headers and targets between client and upstream.
 
 use std::net::{IpAddr, SocketAddr};
 
 use http::header::{self, HeaderMap, HeaderName, HeaderValue};
 use http::{Request, Uri, Version};
 use semel_http::headers::{IDEMPOTENCY_FENCE, IDEMPOTENCY_KEY, remove_hop_by_hop};
+use semel_http::leaves_root;
+
+use crate::forwarded::Forwarded;
 
 const X_FORWARDED_FOR: HeaderName = HeaderName::from_static("x-forwarded-for");
 const X_FORWARDED_PROTO: HeaderName = HeaderName::from_static("x-forwarded-proto");
 const X_FORWARDED_HOST: HeaderName = HeaderName::from_static("x-forwarded-host");
 const X_FORWARDED_PORT: HeaderName = HeaderName::from_static("x-forwarded-port");
 const X_REAL_IP: HeaderName = HeaderName::from_static("x-real-ip");
+/// Some frameworks read these in place of the path, or as a prefix of it, and so would bypass the routes.
+const X_FORWARDED_PREFIX: HeaderName = HeaderName::from_static("x-forwarded-prefix");
+const X_ORIGINAL_URL: HeaderName = HeaderName::from_static("x-original-url");
+const X_REWRITE_URL: HeaderName = HeaderName::from_static("x-rewrite-url");
 
-/// The names that an upstream may take for our word.
-static OURS: [HeaderName; 7] = [
+/// The names of fields that an upstream may trust as the gateway's, besides that of the key.
+static OURS: [HeaderName; 9] = [
     X_FORWARDED_FOR,
     X_FORWARDED_PROTO,
     X_FORWARDED_HOST,
     X_FORWARDED_PORT,
     X_REAL_IP,
-    IDEMPOTENCY_KEY,
+    X_FORWARDED_PREFIX,
+    X_ORIGINAL_URL,
+    X_REWRITE_URL,
     IDEMPOTENCY_FENCE,
 ];
 
-/// Who a connection belongs to, as the upstream is told.
+/// The client of a connection, in the form in which the upstream receives it.
 #[derive(Clone, Debug)]
 pub(crate) struct Peer {
     pub(crate) ip: IpAddr,
     /// `ip` as a header value, made once per connection.
     for_value: HeaderValue,
     proto: HeaderValue,
-}
-
-/// What becomes of the `Forwarded` and `X-Forwarded-…` fields that a client sends.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Forwarded {
-    /// They are replaced: clients cannot be trusted to say who they are.
-    Replace,
-    /// They are added to: there is another proxy in front that sets them.
-    Append,
 }
 
 // === impl Peer ===
@@ -54,10 +54,10 @@ impl Peer {
     }
 }
 
-/// The client's address. A proxy in front that is believed says who its client is; then the last
-/// address in `X-Forwarded-For` is the one that it saw itself.
+/// The client's address. If the proxy in front is trusted, it is the last address in `X-Forwarded-For`, which that
+/// proxy has added.
 pub(crate) fn client_ip(headers: &HeaderMap, peer: &Peer, forwarded: Forwarded) -> IpAddr {
-    let told = || {
+    let from_header = || {
         let value = headers.get_all(X_FORWARDED_FOR).iter().next_back()?.to_str().ok()?;
         let last = value.rsplit(',').next()?.trim();
         let with_port = || last.parse::<SocketAddr>().ok().map(|address| address.ip());
@@ -65,16 +65,26 @@ pub(crate) fn client_ip(headers: &HeaderMap, peer: &Peer, forwarded: Forwarded) 
     };
     match forwarded {
         Forwarded::Replace => peer.ip,
-        Forwarded::Append => told().unwrap_or(peer.ip),
+        Forwarded::Append => from_header().unwrap_or(peer.ip),
     }
 }
 
 /// Makes a client's headers fit for the upstream, but for the ones that depend on it.
 pub(crate) fn prepare<B>(request: &mut Request<B>, peer: &Peer, forwarded: Forwarded) {
     let host = original_host(request);
+    if let (Some(host), Some(_)) = (&host, request.uri().authority()) {
+        // The target takes precedence over the field (RFC 9112, section 3.2.2).
+        request.headers_mut().insert(header::HOST, host.clone());
+    }
     let via = via(request.version());
     let headers = request.headers_mut();
+    // A credential that the scope may be made of. It is removed later: see `end`.
+    let credentials = headers.get_all(header::PROXY_AUTHORIZATION);
+    let credentials: Vec<HeaderValue> = credentials.iter().cloned().collect();
     remove_hop_by_hop(headers);
+    for credential in credentials {
+        headers.append(header::PROXY_AUTHORIZATION, credential);
+    }
     remove_claims(headers, forwarded);
     match forwarded {
         Forwarded::Replace => replace_forwarded(headers, peer, host),
@@ -83,8 +93,15 @@ pub(crate) fn prepare<B>(request: &mut Request<B>, peer: &Peer, forwarded: Forwa
     headers.append(header::VIA, via);
 }
 
-/// Makes a reply's headers fit for the client. Where a reply is chunked, a length that it gives too
-/// means nothing (RFC 9112, section 6.3), and would cut the body on its way.
+/// Removes fields for the gateway alone, once scope and key are known: credentials for proxies, and a misspelled key
+/// that an upstream may read as the key.
+pub(crate) fn end(headers: &mut HeaderMap) {
+    headers.remove(header::PROXY_AUTHORIZATION);
+    remove_where(headers, |name| is_misspelled(name, &[IDEMPOTENCY_KEY]));
+}
+
+/// Makes a reply's headers fit for the client. The length of a chunked reply is to be ignored (RFC 9112, section 6.3),
+/// and would truncate the body.
 pub(crate) fn clean(headers: &mut HeaderMap) {
     if headers.contains_key(header::TRANSFER_ENCODING) {
         headers.remove(header::CONTENT_LENGTH);
@@ -92,26 +109,37 @@ pub(crate) fn clean(headers: &mut HeaderMap) {
     remove_hop_by_hop(headers);
 }
 
-/// Removes what a client says about itself, and fields that an upstream may take for ours: many
-/// read `X_Forwarded_For` as `X-Forwarded-For`.
+/// Removes a client's claims about itself, and fields that an upstream may read as the gateway's: many read
+/// `X_Forwarded_For` as `X-Forwarded-For`.
 fn remove_claims(headers: &mut HeaderMap, forwarded: Forwarded) {
-    let is_claim = |name: &HeaderName| {
-        // What is not replaced by our own word.
-        let is_about_itself =
-            matches!(name.as_str(), "forwarded" | "x-forwarded-port" | "x-real-ip");
-        (is_about_itself && forwarded == Forwarded::Replace) || is_misspelled(name.as_str())
-    };
-    // Few clients send them: looking at the names that are there is cheaper than asking for each.
-    let claims: Vec<HeaderName> = headers.keys().filter(|name| is_claim(name)).cloned().collect();
-    for name in &claims {
+    remove_where(headers, |name| {
+        // The others are overwritten.
+        let is_about_itself = matches!(
+            name.as_str(),
+            "forwarded"
+                | "x-forwarded-port"
+                | "x-forwarded-prefix"
+                | "x-original-url"
+                | "x-real-ip"
+                | "x-rewrite-url"
+        );
+        (is_about_itself && forwarded == Forwarded::Replace) || is_misspelled(name, &OURS)
+    });
+}
+
+/// Few clients send such fields: iterating over the present names is cheaper than a lookup of each.
+fn remove_where(headers: &mut HeaderMap, is_wrong: impl Fn(&HeaderName) -> bool) {
+    let wrong: Vec<HeaderName> = headers.keys().filter(|name| is_wrong(name)).cloned().collect();
+    for name in &wrong {
         headers.remove(name);
     }
 }
 
-/// Is it one of the names that mean something here, but for its underscores?
-fn is_misspelled(name: &str) -> bool {
+/// Whether it is one of these names, spelled with underscores.
+fn is_misspelled(name: &HeaderName, names: &[HeaderName]) -> bool {
+    let name = name.as_str();
     let spelled_right = || HeaderName::try_from(name.replace('_', "-")).ok();
-    name.contains('_') && spelled_right().is_some_and(|name| OURS.contains(&name))
+    name.contains('_') && spelled_right().is_some_and(|name| names.contains(&name))
 }
 
 fn replace_forwarded(headers: &mut HeaderMap, peer: &Peer, host: Option<HeaderValue>) {
@@ -140,7 +168,7 @@ fn append_forwarded(headers: &mut HeaderMap, peer: &Peer, host: Option<HeaderVal
     }
 }
 
-/// The host that the client asked for.
+/// The host of the client's request.
 fn original_host<B>(request: &Request<B>) -> Option<HeaderValue> {
     match request.uri().authority() {
         Some(authority) => HeaderValue::try_from(authority.as_str()).ok(),
@@ -156,14 +184,18 @@ fn via(version: Version) -> HeaderValue {
     })
 }
 
-/// The target for the upstream: always a path, below the upstream's own.
-pub(crate) fn target(uri: &Uri, base: &str) -> Result<Uri, http::Error> {
-    let path_and_query = uri.path_and_query().map_or("/", |path| path.as_str());
+/// The target for the upstream: always a path, below the upstream's own. None if it would leave that
+/// (`/../admin`), to a server that takes escaped slashes for slashes or to one that does not.
+pub(crate) fn target(uri: &Uri, base: &str) -> Option<Uri> {
     if base.is_empty() && uri.authority().is_none() {
-        return Ok(uri.clone());
+        return Some(uri.clone());
     }
-    let path_and_query = if path_and_query == "*" { "/" } else { path_and_query };
-    Uri::builder().path_and_query(format!("{base}{path_and_query}")).build()
+    if !base.is_empty() && leaves_root(uri.path()) {
+        return None;
+    }
+    let path = if uri.path() == "*" { "/" } else { uri.path() };
+    let query = uri.query().map_or_else(String::new, |query| format!("?{query}"));
+    Uri::builder().path_and_query(format!("{base}{path}{query}")).build().ok()
 }
 
 #[cfg(test)]
@@ -186,24 +218,43 @@ mod tests {
     }
 
     #[test]
-    fn a_client_cannot_say_who_it_is() {
+    fn forwarded_fields_of_a_client_are_replaced() {
         let lies = [
             ("x-forwarded-for", "10.0.0.1"),
             ("forwarded", "for=10.0.0.1"),
             ("x-forwarded-proto", "http"),
             ("x-forwarded-host", "evil"),
             ("x-real-ip", "10.0.0.1"),
+            ("x-original-url", "/admin"),
+            ("x-rewrite-url", "/admin"),
+            ("x-forwarded-prefix", "/admin"),
             ("host", "shop.example"),
         ];
         let headers = prepared(&lies, Forwarded::Replace);
         assert_eq!(headers["x-forwarded-for"], "192.0.2.7");
         assert_eq!(headers["x-forwarded-proto"], "https");
         assert_eq!(headers["x-forwarded-host"], "shop.example");
-        assert!(!headers.contains_key("forwarded") && !headers.contains_key("x-real-ip"));
+        for name in
+            ["forwarded", "x-real-ip", "x-original-url", "x-rewrite-url", "x-forwarded-prefix"]
+        {
+            assert!(!headers.contains_key(name), "{name}");
+        }
     }
 
     #[test]
-    fn a_proxy_in_front_is_believed_if_asked() {
+    fn the_host_of_the_target_replaces_the_host_field() {
+        let peer = Peer::new("192.0.2.7".parse().unwrap(), true);
+        for (target, expected) in [("http://a:80/x", "a:80"), ("/x", "b")] {
+            let request = Request::post(target).header("host", "b").body(());
+            let mut request = request.unwrap();
+            prepare(&mut request, &peer, Forwarded::Replace);
+            assert_eq!(request.headers()["host"], expected);
+            assert_eq!(request.headers()["x-forwarded-host"], expected);
+        }
+    }
+
+    #[test]
+    fn forwarded_fields_of_a_trusted_proxy_are_appended_to() {
         let fields = [
             ("x-forwarded-for", "203.0.113.9"),
             ("forwarded", "for=203.0.113.9"),
@@ -220,7 +271,7 @@ mod tests {
     }
 
     #[test]
-    fn underscores_do_not_get_a_lie_through() {
+    fn misspelled_forwarded_fields_are_removed() {
         let lies = [
             ("x_forwarded_for", "10.0.0.1"),
             ("x-forwarded_proto", "http"),
@@ -230,7 +281,8 @@ mod tests {
             ("x_request_id", "kept"),
         ];
         for forwarded in [Forwarded::Replace, Forwarded::Append] {
-            let headers = prepared(&lies, forwarded);
+            let mut headers = prepared(&lies, forwarded);
+            end(&mut headers);
             let left: Vec<_> =
                 headers.keys().map(HeaderName::as_str).filter(|name| name.contains('_')).collect();
             assert_eq!(left, ["x_request_id"]);
@@ -239,7 +291,7 @@ mod tests {
     }
 
     #[test]
-    fn a_proxy_in_front_says_who_its_client_is() {
+    fn a_trusted_proxy_names_the_client_address() {
         let peer = Peer::new("192.0.2.7".parse().unwrap(), true);
         let ip = |values: &[&str], forwarded| {
             let fields: Vec<_> = values.iter().map(|value| ("x-forwarded-for", *value)).collect();
@@ -257,7 +309,7 @@ mod tests {
     }
 
     #[test]
-    fn what_concerns_one_connection_stays_there() {
+    fn hop_by_hop_headers_are_removed() {
         let fields =
             [("connection", "upgrade, x-a"), ("upgrade", "h2c"), ("x-a", "1"), ("keep-alive", "5")];
         let headers = prepared(&fields, Forwarded::Replace);
@@ -269,11 +321,30 @@ mod tests {
 
     #[test]
     fn targets_are_paths_below_the_base() {
-        let target = |uri: &str, base| target(&uri.parse().unwrap(), base).unwrap().to_string();
+        let target = |uri: &str, base| {
+            target(&uri.parse().unwrap(), base).map_or_else(String::new, |uri| uri.to_string())
+        };
         assert_eq!(target("/a?b=1", ""), "/a?b=1");
         assert_eq!(target("/a?b=1", "/base"), "/base/a?b=1");
         assert_eq!(target("http://other/a?b", ""), "/a?b");
         assert_eq!(target("http://other", ""), "/");
+        assert_eq!(target("http://other?b", "/base"), "/base/?b");
         assert_eq!(target("*", ""), "*");
+        assert_eq!(target("/a/../b", "/base"), "/base/a/../b");
+        for way_out in [
+            "/..",
+            "/../a",
+            "/a/../../b",
+            "/%2e%2E/a",
+            "/..%2fa",
+            "/..%5Ca",
+            "/..;/a",
+            "/;x/../a",
+            "/a%5Cb%2F../../c",
+            "/%u002e%u002e/a",
+        ] {
+            assert_eq!(target(way_out, "/base"), "", "{way_out}");
+            assert_eq!(target(way_out, ""), way_out);
+        }
     }
 }

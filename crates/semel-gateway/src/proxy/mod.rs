@@ -1,15 +1,21 @@
 //! Passing requests on to the upstream, and replies back.
 
 mod body;
+mod connect_window;
+mod context;
 mod exchange;
 pub(crate) mod forward;
-mod io;
+mod latency;
+mod lines;
+mod obtain;
+pub(crate) mod permits;
 pub(crate) mod pool;
 pub(crate) mod upgrade;
 pub(crate) mod upstream;
 
 pub(crate) use body::UpstreamBody;
-pub use forward::Forwarded;
+pub(crate) use context::RequestContext;
+pub(crate) use lines::Lines;
 
 use std::convert::Infallible;
 use std::error::Error;
@@ -28,25 +34,26 @@ use tokio::time::Instant;
 use tower_service::Service;
 
 use self::body::TimeLimits;
-use self::exchange::{Failure, Patience, exchange};
+use self::exchange::{ExchangeTimeouts, Failure, exchange};
+use self::latency::RequestClass;
 use self::pool::Pool;
-use self::upgrade::Upgrade;
 use self::upstream::{Body, Upstream};
-use crate::server::ClientError;
+use crate::client::ClientError;
 
-/// The service beneath the layer: it never fails, but may answer for the upstream.
+/// The service beneath the layer. It never fails, but may answer in place of the upstream.
 #[derive(Clone)]
 pub(crate) struct Proxy {
     pub(crate) shared: Arc<Shared>,
 }
 
 pub(crate) struct Shared {
-    pub(crate) upstream: Upstream,
+    pub(crate) upstream: Arc<Upstream>,
     pub(crate) pool: Pool,
     /// For requests that no route matched.
     pub(crate) upstream_timeout: Duration,
-    /// The longest pause in a reply that is passed on as it comes.
+    /// The longest pause in a reply that is streamed.
     pub(crate) body_idle_timeout: Duration,
+    pub(crate) lines: Lines,
 }
 
 // === impl Proxy ===
@@ -70,55 +77,64 @@ impl Service<Request<Body>> for Proxy {
 
 impl Shared {
     async fn pass(&self, mut request: Request<Body>) -> Response<UpstreamBody> {
-        let limit = match request.extensions_mut().remove::<MatchedRoute>() {
-            Some(MatchedRoute(route)) => route.policy().upstream_timeout,
-            None => self.upstream_timeout,
+        let route = request.extensions_mut().remove::<MatchedRoute>().map(|matched| matched.0);
+        let class = RequestClass::of(route.as_ref(), request.method().is_safe());
+        let limit = route.map_or(self.upstream_timeout, |route| route.policy().upstream_timeout);
+        if !self.address(&mut request) {
+            return refused("the path leads out of the base path of the upstream");
+        }
+        let (client, in_work) = match request.extensions_mut().remove::<RequestContext>() {
+            Some(RequestContext { activity, upgrade: Some(upgrade), .. }) => {
+                return upgrade.pass(self, request, limit, activity).await;
+            }
+            Some(RequestContext { activity, in_work, .. }) => (Some(activity), in_work),
+            None => (None, None),
         };
-        if self.address(&mut request).is_err() {
-            return refused("the path cannot be passed on");
-        }
-        if let Some(upgrade) = request.extensions_mut().remove::<Upgrade>() {
-            return upgrade.pass(&self.upstream, request, limit).await;
-        }
         let is_retry_safe = is_retry_safe(&request);
-        let client = request.body().unread().map(|body| body.activity().clone());
-        let patience = Patience { limit, deadline: Instant::now() + limit, client };
-        match exchange(&self.upstream, self.pool, request, &patience).await {
+        // A body that the layer has read takes none of the upstream's time.
+        let client = client.filter(|_| request.body().unread().is_some());
+        let timeouts = ExchangeTimeouts { class, limit, deadline: Instant::now() + limit, client };
+        match exchange(&self.upstream, self.pool, request, &timeouts).await {
             Ok((response, _)) if response.status() == StatusCode::SWITCHING_PROTOCOLS => {
-                switched(is_retry_safe)
+                switched(is_retry_safe, &self.lines)
             }
-            Ok((mut response, mut wire)) => {
-                wire.note_keep_alive(response.headers());
+            Ok((mut response, mut connection)) => {
+                connection.note_keep_alive(response.headers());
                 forward::clean(response.headers_mut());
-                // Ours, whatever the upstream's is: it is about one connection, and the client's stays open.
+                // Not the upstream's: an HTTP/1.0 response would close the client's connection.
                 *response.version_mut() = Version::HTTP_11;
-                let (whole, piece) = (Some(patience.deadline), self.body_idle_timeout);
+                let (whole, piece) = (Some(timeouts.deadline), self.body_idle_timeout);
                 let limits = TimeLimits { whole, piece };
-                response.map(|body| UpstreamBody::new(body, wire, self.pool, limits))
+                // The reply's connection is in use until the reply has been read, and the request counts as long.
+                response.map(|body| UpstreamBody::new(body, connection, self.pool, limits, in_work))
             }
-            Err(failure) => failure.into_response(limit, is_retry_safe),
+            Err(failure) => failure.into_response(limit, is_retry_safe, &self.lines),
         }
     }
 
-    /// Writes the upstream's address on the request.
-    fn address(&self, request: &mut Request<Body>) -> Result<(), http::Error> {
-        *request.uri_mut() = forward::target(request.uri(), &self.upstream.base)?;
+    /// Rewrites target and `Host` for the upstream. Returns `false` if the path leads out of the base path.
+    fn address(&self, request: &mut Request<Body>) -> bool {
+        let Some(target) = forward::target(request.uri(), &self.upstream.base) else {
+            return false;
+        };
+        *request.uri_mut() = target;
         *request.version_mut() = Version::HTTP_11;
         let headers = request.headers_mut();
+        forward::end(headers);
         headers.insert(header::HOST, self.upstream.authority.clone());
-        // hyper answers it when the body is asked for.
+        // hyper sends `100 Continue` when the body is polled.
         headers.remove(header::EXPECT);
         // hyper would leave out the body of a GET whose length is not known.
         if !request.body().is_end_stream() && request.body().size_hint().exact().is_none() {
             let headers = request.headers_mut();
             headers.insert(header::TRANSFER_ENCODING, HeaderValue::from_static("chunked"));
         }
-        Ok(())
+        true
     }
 }
 
-/// May the client send it again, even if it may have been executed? It may if the request is
-/// protected, which shows by its fence, or only asks.
+/// Whether the client may send the request again even if it may have been executed: if it is protected, and so has a
+/// fence, or if its method is safe.
 fn is_retry_safe(request: &Request<Body>) -> bool {
     request.method().is_safe() || request.headers().contains_key(IDEMPOTENCY_FENCE)
 }
@@ -126,29 +142,44 @@ fn is_retry_safe(request: &Request<Body>) -> bool {
 // === impl Failure ===
 
 impl Failure {
-    fn into_response(self, limit: Duration, is_retry_safe: bool) -> Response<UpstreamBody> {
+    fn into_response(
+        self,
+        limit: Duration,
+        is_retry_safe: bool,
+        lines: &Lines,
+    ) -> Response<UpstreamBody> {
         match self {
             Self::NotSent(error) => {
-                tracing::warn!(%error, "the upstream cannot be reached");
+                lines.unreachable.line(|left_out| {
+                    tracing::warn!(%error, left_out, "the upstream cannot be reached");
+                });
                 let detail = "the upstream cannot be reached; nothing was executed";
                 let problem = Problem::new(Code::UpstreamUnreachable, detail);
                 answer(problem, OutcomeKind::FailedForNow)
             }
+            Self::Busy(why) => {
+                lines.busy.line(|left_out| tracing::warn!(why, left_out, "a request was refused"));
+                let detail = format!("{why}; nothing was executed");
+                let problem = Problem::new(Code::TooBusy, detail).with_retry_after(1);
+                answer(problem, OutcomeKind::FailedForNow)
+            }
             Self::Lost(error) => {
                 let problem = client_fault(&error).unwrap_or_else(|| {
-                    tracing::warn!(%error, "the upstream broke off");
+                    lines.lost.line(|left_out| {
+                        tracing::warn!(%error, left_out, "the upstream broke off");
+                    });
                     let detail = "the connection to the upstream was lost after the request went \
                                   out; it may or may not have been executed";
                     Problem::new(Code::UpstreamUnreachable, detail)
                 });
                 answer(problem.retry_safe(is_retry_safe), OutcomeKind::Unknown)
             }
-            Self::Late => too_late(limit, is_retry_safe),
+            Self::Late => too_late(limit, is_retry_safe, lines),
         }
     }
 }
 
-/// Was it the client whose body did not come? The upstream may have got a part of it.
+/// The problem, if the cause is an incomplete body of the client. The upstream may have received a part of it.
 fn client_fault(error: &hyper::Error) -> Option<Problem> {
     let mut cause = error.source();
     while let Some(error) = cause {
@@ -168,8 +199,8 @@ fn client_fault(error: &hyper::Error) -> Option<Problem> {
     None
 }
 
-fn too_late(limit: Duration, is_retry_safe: bool) -> Response<UpstreamBody> {
-    tracing::warn!(?limit, "the upstream took too long");
+fn too_late(limit: Duration, is_retry_safe: bool, lines: &Lines) -> Response<UpstreamBody> {
+    lines.late.line(|left_out| tracing::warn!(?limit, left_out, "the upstream took too long"));
     let detail = format!(
         "the upstream did not answer within {limit:?}; the request may or may not have been executed"
     );
@@ -177,9 +208,11 @@ fn too_late(limit: Duration, is_retry_safe: bool) -> Response<UpstreamBody> {
     answer(problem, OutcomeKind::Unknown)
 }
 
-/// The upstream wants to go on with another protocol, and nobody has asked it to.
-fn switched(is_retry_safe: bool) -> Response<UpstreamBody> {
-    tracing::warn!("the upstream switched protocols unasked");
+/// The upstream switched protocols without a request to do so.
+fn switched(is_retry_safe: bool, lines: &Lines) -> Response<UpstreamBody> {
+    lines.switched.line(|left_out| {
+        tracing::warn!(left_out, "the upstream switched protocols unasked");
+    });
     let detail = "the upstream answered with a protocol that was not asked for; the request may or \
                   may not have been executed";
     let problem = Problem::new(Code::UpstreamUnreachable, detail).retry_safe(is_retry_safe);

@@ -1,4 +1,4 @@
-//! WebSocket: a connection that becomes a tunnel once both sides agree.
+//! WebSocket: a connection that becomes a tunnel once the upstream has switched protocols.
 
 use std::future::poll_fn;
 use std::pin::pin;
@@ -12,32 +12,34 @@ use http_body::Body as _;
 use hyper::client::conn::http1;
 use hyper::upgrade::OnUpgrade;
 use hyper_util::rt::TokioIo;
-use semel_http::OutcomeKind;
 use semel_http::problem::{Code, Problem};
+use semel_http::{ExecutionStart, OutcomeKind};
 use tokio::io::copy_bidirectional;
-use tokio::time::timeout;
+use tokio::time::{Instant, timeout};
 use tokio_util::sync::CancellationToken;
 
-use super::upstream::{Body, Upstream};
-use super::{UpstreamBody, answer, too_late};
-use crate::server::{self, Activity, Kind, Place};
+use super::exchange::Failure;
+use super::obtain::{failed, too_many};
+use super::permits::NoPermit;
+use super::upstream::Body;
+use super::{Shared, UpstreamBody, answer, too_late};
+use crate::client::{Activity, ActivityKind, ConnectionPermit, watch};
 
-/// A client that wants to go on with WebSocket, as an extension of its request.
+/// A client's side of a tunnel, should the upstream agree to WebSocket.
 #[derive(Clone)]
 pub(crate) struct Upgrade {
     pub(crate) client: OnUpgrade,
-    pub(crate) activity: Arc<Activity>,
-    /// Ends the tunnel when the gateway goes down.
+    /// Ends the tunnel at shutdown.
     pub(crate) closing: CancellationToken,
     /// A tunnel counts as the connection that it was.
-    pub(crate) place: Arc<Place>,
+    pub(crate) permit: Arc<ConnectionPermit>,
 }
 
 // === impl Upgrade ===
 
 impl Upgrade {
-    /// May this request become a tunnel? `GET` with `Upgrade: websocket` and nothing else (RFC 6455).
-    /// Others, such as `h2c`, would let a client speak to the upstream past the gateway.
+    /// Whether the request asks for a tunnel: a `GET` with `Upgrade: websocket` and nothing else (RFC 6455). Others,
+    /// such as `h2c`, would let a client bypass the gateway.
     pub(crate) fn wanted<B>(request: &Request<B>) -> bool {
         if request.method() != Method::GET {
             return false;
@@ -54,40 +56,56 @@ impl Upgrade {
         is_websocket && request.headers().get_all(header::CONNECTION).iter().any(asks)
     }
 
-    /// Asks the upstream, on a connection of its own, and tunnels if it agrees.
+    /// Sends the request on a connection of its own, and tunnels if the upstream switches protocols.
     pub(crate) async fn pass(
         self,
-        upstream: &Upstream,
+        proxy: &Shared,
         mut request: Request<Body>,
         limit: Duration,
+        activity: Arc<Activity>,
     ) -> Response<UpstreamBody> {
         let headers = request.headers_mut();
         headers.insert(header::CONNECTION, HeaderValue::from_static("upgrade"));
         headers.insert(header::UPGRADE, HeaderValue::from_static("websocket"));
         let asked = async {
-            let io = upstream.open().await.map_err(|error| error.to_string())?;
-            let handshake = http1::handshake(TokioIo::new(io)).await;
-            let (mut sender, connection) = handshake.map_err(|error| error.to_string())?;
+            let upstream = &proxy.upstream;
+            let until = Instant::now() + upstream.connect_timeout;
+            // A tunnel cannot use a pooled connection.
+            let permit = upstream.permits.acquire(None, until).await;
+            let permit = permit.map_err(|NoPermit| too_many(upstream.permits.max()))?;
+            let io = upstream.open().await.map_err(|error| failed(&error))?;
+            let not_sent = |error: hyper::Error| Failure::NotSent(error.to_string());
+            let (mut sender, connection) =
+                http1::handshake(TokioIo::new(io)).await.map_err(not_sent)?;
             let connection = tokio::spawn(connection.with_upgrades());
-            let response = sender.send_request(request).await.map_err(|error| error.to_string());
-            response.map(|response| (response, connection))
+            if let Some(start) = request.extensions().get::<ExecutionStart>() {
+                start.log();
+            }
+            let response = sender.send_request(request).await.map_err(not_sent);
+            response.map(|response| (response, connection, permit))
         };
         match timeout(limit, asked).await {
-            Err(_) => too_late(limit, true),
-            Ok(Err(error)) => {
-                tracing::warn!(error, "the upstream cannot be reached");
+            Err(_) => too_late(limit, true, &proxy.lines),
+            Ok(Err(busy @ Failure::Busy(_))) => busy.into_response(limit, true, &proxy.lines),
+            Ok(Err(failure)) => {
+                proxy.lines.unreachable.line(|left_out| {
+                    tracing::warn!(?failure, left_out, "the upstream cannot be reached");
+                });
                 let problem =
                     Problem::new(Code::UpstreamUnreachable, "the upstream did not answer");
                 answer(problem, OutcomeKind::FailedForNow)
             }
-            Ok(Ok((response, _connection)))
+            Ok(Ok((response, _connection, _permit)))
                 if response.status() != StatusCode::SWITCHING_PROTOCOLS =>
             {
                 refused(response).await
             }
-            Ok(Ok((mut response, _connection))) => {
+            Ok(Ok((mut response, _connection, permit))) => {
                 let other = hyper::upgrade::on(&mut response);
-                tokio::spawn(self.tunnel(other));
+                tokio::spawn(async move {
+                    self.tunnel(other, activity).await;
+                    drop(permit);
+                });
                 let mut response = response.map(|_| UpstreamBody::from(bytes::Bytes::new()));
                 let headers = response.headers_mut();
                 semel_http::headers::remove_hop_by_hop(headers);
@@ -98,34 +116,33 @@ impl Upgrade {
         }
     }
 
-    async fn tunnel(self, upstream: OnUpgrade) {
-        let Self { client, activity, closing, place } = self;
+    async fn tunnel(self, upstream: OnUpgrade, activity: Arc<Activity>) {
+        let Self { client, closing, permit } = self;
         let both = async { tokio::try_join!(client, upstream) };
         let both = tokio::select! { both = both => both, () = closing.cancelled() => return };
         let (client, upstream) = match both {
             Ok(both) => both,
             Err(error) => return tracing::debug!(%error, "no tunnel"),
         };
-        activity.becomes(Kind::Tunnel);
+        activity.becomes(ActivityKind::Tunnel);
         let (mut client, mut upstream) = (TokioIo::new(client), TokioIo::new(upstream));
         let mut copy = pin!(copy_bidirectional(&mut client, &mut upstream));
         poll_fn(|context| {
-            activity.attend(context.waker());
-            let is_over = closing.is_cancelled() || activity.overdue(server::now()).is_some();
-            if activity.was_called() && is_over {
+            activity.register_waker(context.waker());
+            let is_over = closing.is_cancelled() || activity.overdue(watch::now()).is_some();
+            if activity.take_woken() && is_over {
                 tracing::debug!("a tunnel was closed");
                 return Poll::Ready(());
             }
-            // Ends when both sides have closed, or with an error that concerns nobody else.
+            // Ends when both sides have closed, or with an error of this tunnel alone.
             copy.as_mut().poll(context).map(drop)
         })
         .await;
-        drop(place);
+        drop(permit);
     }
 }
 
-/// The upstream's own answer to a wish it did not grant; it is short, and its connection is not
-/// used again.
+/// The upstream's response if it does not switch protocols. It must be short; its connection is not reused.
 async fn refused(response: Response<hyper::body::Incoming>) -> Response<UpstreamBody> {
     const MAX: u64 = 64 * 1024;
     let (mut parts, body) = response.into_parts();

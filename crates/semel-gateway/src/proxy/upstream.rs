@@ -2,6 +2,7 @@
 
 use std::io;
 use std::pin::Pin;
+use std::sync::Arc;
 use std::task::Context;
 use std::time::Duration;
 
@@ -15,17 +16,18 @@ use tokio::net::TcpStream;
 use tokio::time::{Instant, timeout};
 use tokio_rustls::TlsConnector;
 
-use super::io::Io;
-use crate::server::ClientBody;
+use super::connect_window::ProbationPermit;
+use super::permits::{Opening, UpstreamPermit, UpstreamPermits};
+use crate::client::ClientBody;
+use crate::tls::MaybeTls;
 
-/// How many header fields a reply may have. What comes back has been executed, so this is no place
-/// to be strict.
+/// How many header fields a reply may have. A generous limit: the request of a reply has been executed.
 const HEADERS_MAX: usize = 256;
 
-/// The body of a request as the upstream gets it.
+/// The body of a request to the upstream.
 pub(crate) type Body = RequestBody<ClientBody<Incoming>>;
 
-/// Where requests go.
+/// The upstream, and how to connect to it.
 #[derive(Clone)]
 pub(crate) struct Upstream {
     pub(crate) host: Box<str>,
@@ -36,18 +38,23 @@ pub(crate) struct Upstream {
     pub(crate) base: Box<str>,
     pub(crate) tls: Option<(TlsConnector, ServerName<'static>)>,
     pub(crate) connect_timeout: Duration,
+    /// Limits the number of connections.
+    pub(crate) permits: Arc<UpstreamPermits>,
 }
 
-/// A connection, with the sender of its requests. Nobody drives it but whoever holds it: an
-/// exchange needs no other task, and so no waking between tasks.
-pub(crate) struct Wire {
+/// A connection to the upstream, with the sender of its requests. Its holder polls it: an exchange needs no second
+/// task, and so no wake-ups between tasks.
+pub(crate) struct UpstreamConnection {
     pub(crate) sender: http1::SendRequest<Body>,
-    /// Dropped as soon as it ends: only its drop gives a request back that was never written.
-    connection: Option<http1::Connection<TokioIo<Io>, Body>>,
+    /// Moves the bytes. Dropped as soon as it ends: only its drop gives a request back that was never written.
+    driver: Option<http1::Connection<TokioIo<MaybeTls>, Body>>,
     /// Since when it is idle.
     pub(crate) idle_since: Instant,
-    /// How long the upstream keeps it open when it is idle, if it said so.
+    /// How long the upstream keeps it open when it is idle, if known.
     pub(crate) kept_for: Option<Duration>,
+    /// Held until the first reply.
+    pub(crate) probation: Option<ProbationPermit>,
+    pub(crate) permit: UpstreamPermit,
 }
 
 /// Why there is no connection.
@@ -65,26 +72,31 @@ pub(crate) enum ConnectError {
 
 impl Upstream {
     /// Opens a connection, within the time limit.
-    pub(crate) async fn connect(&self) -> Result<Box<Wire>, ConnectError> {
+    pub(crate) async fn connect(
+        &self,
+        opening: Opening,
+    ) -> Result<Box<UpstreamConnection>, ConnectError> {
         let io = self.open().await?;
         let mut builder = http1::Builder::new();
         builder.max_headers(HEADERS_MAX);
-        let (sender, connection) = builder.handshake(TokioIo::new(io)).await?;
+        let (sender, driver) = builder.handshake(TokioIo::new(io)).await?;
         let idle_since = Instant::now();
-        Ok(Box::new(Wire { sender, connection: Some(connection), idle_since, kept_for: None }))
+        let Opening { permit, probation } = opening;
+        let (driver, probation, kept_for) = (Some(driver), Some(probation), None);
+        Ok(Box::new(UpstreamConnection { sender, driver, idle_since, kept_for, probation, permit }))
     }
 
     /// Opens a stream, within the time limit.
-    pub(crate) async fn open(&self) -> Result<Io, ConnectError> {
+    pub(crate) async fn open(&self) -> Result<MaybeTls, ConnectError> {
         let limit = self.connect_timeout;
         let open = async {
             let stream = TcpStream::connect((&*self.host, self.port)).await?;
             stream.set_nodelay(true)?;
             Ok(match &self.tls {
-                None => Io::Plain { stream },
+                None => MaybeTls::Plain { stream },
                 Some((connector, name)) => {
                     let stream = connector.connect(name.clone(), stream).await?;
-                    Io::Tls { stream: Box::new(stream.into()) }
+                    MaybeTls::Tls { stream: Box::new(stream.into()) }
                 }
             })
         };
@@ -92,21 +104,20 @@ impl Upstream {
     }
 }
 
-// === impl Wire ===
+// === impl UpstreamConnection ===
 
-impl Wire {
-    /// Moves bytes in both directions.
+impl UpstreamConnection {
+    /// Transfers bytes in both directions.
     pub(crate) fn drive(&mut self, context: &mut Context<'_>) {
-        if let Some(connection) = &mut self.connection
-            && Pin::new(connection).poll(context).is_ready()
+        if let Some(driver) = &mut self.driver
+            && Pin::new(driver).poll(context).is_ready()
         {
-            self.connection = None;
+            self.driver = None;
         }
     }
 
-    /// Takes note of how long the upstream keeps idle connections (`Keep-Alive: timeout=5`). A
-    /// request that meets a connection while it is being closed is lost, and nobody knows whether
-    /// it was executed; so a second is kept between.
+    /// Records how long the upstream keeps idle connections (`Keep-Alive: timeout=5`). A request that is sent while the
+    /// connection is being closed is lost with an unknown outcome; so a second is subtracted.
     pub(crate) fn note_keep_alive(&mut self, headers: &HeaderMap) {
         if let Some(value) = headers.get("keep-alive").and_then(|value| value.to_str().ok()) {
             let seconds = value.split(',').find_map(|part| part.trim().strip_prefix("timeout="));
@@ -115,15 +126,15 @@ impl Wire {
         }
     }
 
-    /// Has it been idle for longer than it may be?
+    /// Whether it has been idle for too long.
     pub(crate) fn is_stale(&self, idle_timeout: Duration) -> bool {
         let limit = self.kept_for.map_or(idle_timeout, |kept| kept.min(idle_timeout));
         self.idle_since.elapsed() >= limit
     }
 
-    /// Can another request follow? hyper knows: the request is written, the response read, both
-    /// sides keep the connection, and no byte is left over.
+    /// Whether another request can be sent. hyper reports that the request is written, the response read, the
+    /// connection kept by both sides, and no byte left over.
     pub(crate) fn is_reusable(&self) -> bool {
-        self.connection.is_some() && self.sender.is_ready()
+        self.driver.is_some() && self.sender.is_ready()
     }
 }

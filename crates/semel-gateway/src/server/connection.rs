@@ -15,56 +15,54 @@ use tokio::net::TcpStream;
 use tokio_rustls::TlsAcceptor;
 use tokio_util::sync::CancellationToken;
 
-use super::activity::{Activity, Kind, Overdue, Patience};
 use super::entry::Entry;
-use super::stream::ClientStream;
-use super::streams::Streams;
-use super::watch;
-use super::workers::Place;
-use crate::gateway::Current;
+use crate::client::streams::Streams;
+use crate::client::{
+    Activity, ActivityKind, ClientStream, ConnectionPermit, ConnectionSettings, Leftovers, Load,
+    Overdue, TooManyResets, goaway, watch,
+};
+use crate::limit::Limit;
+use crate::pipeline::CurrentPipeline;
 use crate::proxy::forward::Peer;
+use crate::proxy::permits::UpstreamPermits;
 
-/// How many header fields hyper has room for.
-const HEADERS_USUAL: usize = 100;
+/// The number of header fields that hyper has room for by default.
+const HEADERS_DEFAULT: usize = 100;
+/// How many streams of an HTTP/2 connection may be open at once.
+const STREAMS_MAX: u32 = 256;
 
-/// What clients are held to. A connection keeps the terms it began with.
-#[derive(Clone)]
-pub(crate) struct Terms {
-    pub(crate) patience: Patience,
-    pub(crate) max_header_bytes: usize,
-    pub(crate) max_headers: usize,
-    pub(crate) tls: Option<TlsAcceptor>,
-}
-
-/// What all connections share.
+/// The state that all connections share.
 #[derive(Clone)]
 pub(crate) struct Shared {
-    pub(crate) stack: Arc<Current>,
-    /// Set when the gateway goes down: requests that run are answered, then the connection closes.
+    pub(crate) pipeline: Arc<CurrentPipeline>,
+    pub(crate) leftovers: Arc<Leftovers>,
+    pub(crate) permits: Arc<UpstreamPermits>,
+    /// Cancelled at shutdown: requests in flight are completed, then the connection closes.
     pub(crate) draining: CancellationToken,
-    /// Set when the time for that is over.
+    /// Cancelled when the time for that is over.
     pub(crate) closing: CancellationToken,
 }
 
 /// One connection.
 struct Connection {
     shared: Shared,
-    terms: Terms,
+    settings: ConnectionSettings,
     peer: SocketAddr,
-    place: Arc<Place>,
+    permit: Arc<ConnectionPermit>,
     activity: Arc<Activity>,
 }
 
 // === impl Shared ===
 
 impl Shared {
-    /// Serves a client until it leaves, takes too long, or the gateway goes down.
-    pub(crate) async fn serve(self, stream: TcpStream, peer: SocketAddr, place: Place) {
-        let terms = self.stack.load().terms.clone();
-        let tls = terms.tls.clone();
-        let activity = Arc::new(Activity::new(Kind::Http1, terms.patience));
+    /// Serves a connection until it is closed, misses a deadline, or the gateway shuts down.
+    pub(crate) async fn serve(self, stream: TcpStream, peer: SocketAddr, permit: ConnectionPermit) {
+        let settings = self.pipeline.load().settings.clone();
+        let tls = settings.tls.clone();
+        let activity = Arc::new(Activity::new(ActivityKind::Http1, settings.timeouts));
         watch::watch(&activity);
-        let connection = Connection { shared: self, terms, peer, place: Arc::new(place), activity };
+        let connection =
+            Connection { shared: self, settings, peer, permit: Arc::new(permit), activity };
         let served = match tls {
             None => connection.serve_plain(stream).await,
             Some(acceptor) => connection.serve_tls(acceptor, stream).await,
@@ -79,7 +77,7 @@ impl Shared {
             return Err(io::Error::other("the gateway went down"));
         }
         match activity.overdue(watch::now()) {
-            // The body itself fails, so that its request is answered.
+            // The body itself fails, so that its request gets a response.
             None | Some(Overdue::Reading) => Ok(()),
             Some(overdue) => Err(overdue.into()),
         }
@@ -96,10 +94,10 @@ impl Connection {
     }
 
     async fn serve_tls(self, acceptor: TlsAcceptor, stream: TcpStream) -> io::Result<()> {
-        // A handshake must come as soon as the headers of a request.
+        // A handshake has the deadline of a request's headers.
         self.activity.bytes_read();
         let Some(stream) = self.begin(acceptor.accept(stream)).await? else { return Ok(()) };
-        self.activity.becomes(Kind::Http1);
+        self.activity.becomes(ActivityKind::Http1);
         let http2 = stream.get_ref().1.alpn_protocol() == Some(b"h2");
         let stream = ClientStream::new(stream, self.activity.clone());
         self.speak(stream, http2, true).await
@@ -109,29 +107,52 @@ impl Connection {
     where
         T: AsyncRead + AsyncWrite + Unpin + Send + 'static,
     {
+        let limits = if http2 { self.settings.load } else { self.settings.load.one_at_a_time() };
+        let load = self.shared.leftovers.load_for(self.peer.ip(), limits);
         let entry = Entry {
             shared: self.shared.clone(),
             peer: Peer::new(self.peer.ip(), is_tls),
             activity: self.activity.clone(),
-            place: self.place.clone(),
+            permit: self.permit.clone(),
+            load: load.clone(),
         };
-        let stream = TokioIo::new(stream);
         if http2 {
-            self.activity.becomes(Kind::Http2);
-            let connection = self.http2().serve_connection(stream, entry);
-            self.drive(connection, http2::Connection::graceful_shutdown).await
-        } else {
-            let connection = self.http1().serve_connection(stream, entry).with_upgrades();
-            self.drive(connection, http1::UpgradeableConnection::graceful_shutdown).await
+            return self.speak_http2(stream, entry, &load).await;
         }
+        let connection = self.http1().serve_connection(TokioIo::new(stream), entry).with_upgrades();
+        self.drive(connection, http1::UpgradeableConnection::graceful_shutdown, &load).await
     }
 
-    /// What comes before the first request; `None` if the gateway goes down meanwhile.
+    async fn speak_http2<T>(
+        &self,
+        stream: ClientStream<T>,
+        entry: Entry,
+        load: &Arc<Load>,
+    ) -> io::Result<()>
+    where
+        T: AsyncRead + AsyncWrite + Unpin + Send + 'static,
+    {
+        self.activity.becomes(ActivityKind::Http2);
+        let (stream, returned) = goaway::lend(stream);
+        let connection = self.http2().serve_connection(TokioIo::new(stream), entry);
+        let leave = http2::Connection::graceful_shutdown;
+        let served = self.drive(connection, leave, load).await;
+        if served.as_ref().is_err_and(TooManyResets::is) {
+            Limit::ResetsPerConnection.reached();
+            self.shared.leftovers.log_closed(self.peer.ip(), load.limits().resets);
+            // Received bytes are read, so that the client can read the GOAWAY.
+            self.activity.linger();
+            returned.send_goaway().await;
+        }
+        served
+    }
+
+    /// Runs a step before the first request; `None` if the gateway drains meanwhile.
     async fn begin<T>(&self, work: impl Future<Output = io::Result<T>>) -> io::Result<Option<T>> {
         let mut work = pin!(work);
         poll_fn(|context| {
-            self.activity.attend(context.waker());
-            if self.activity.was_called() {
+            self.activity.register_waker(context.waker());
+            if self.activity.take_woken() {
                 self.shared.check(&self.activity)?;
                 if self.shared.draining.is_cancelled() {
                     return Poll::Ready(Ok(None));
@@ -142,16 +163,26 @@ impl Connection {
         .await
     }
 
-    /// Serves all requests. When the gateway goes down, those that run are the last.
-    async fn drive<C>(&self, connection: C, leave: impl Fn(Pin<&mut C>)) -> io::Result<()>
+    /// Serves all requests. When the gateway drains, those in flight are the last.
+    async fn drive<C>(
+        &self,
+        connection: C,
+        leave: impl Fn(Pin<&mut C>),
+        load: &Arc<Load>,
+    ) -> io::Result<()>
     where
         C: Future<Output = hyper::Result<()>>,
     {
+        // Dropped after the connection.
+        let _leaving = self.shared.leftovers.leaving(self.peer.ip(), load);
         let mut connection = pin!(connection);
         poll_fn(|context| {
-            self.activity.attend(context.waker());
-            if self.activity.was_called() {
+            self.activity.register_waker(context.waker());
+            if self.activity.take_woken() {
                 self.shared.check(&self.activity)?;
+                if load.is_too_much() {
+                    return Poll::Ready(Err(io::Error::other(TooManyResets)));
+                }
                 if self.shared.draining.is_cancelled() {
                     leave(connection.as_mut());
                 }
@@ -163,14 +194,14 @@ impl Connection {
 
     fn http1(&self) -> http1::Builder {
         let mut builder = http1::Builder::new();
-        // Time limits are kept by `Activity`, which needs no timer for each request.
+        // `Activity` has the time limits, and needs no timer for each request.
         builder
             .half_close(false)
-            .max_buf_size(self.terms.max_header_bytes)
+            .max_buf_size(self.settings.max_header_bytes)
             .header_read_timeout(None);
-        // hyper has room for its usual number on the stack; another has to be allocated.
-        if self.terms.max_headers != HEADERS_USUAL {
-            builder.max_headers(self.terms.max_headers);
+        // hyper has room for its default number on the stack; another is allocated on the heap.
+        if self.settings.max_headers != HEADERS_DEFAULT {
+            builder.max_headers(self.settings.max_headers);
         }
         builder
     }
@@ -179,8 +210,8 @@ impl Connection {
         let mut builder = http2::Builder::new(Streams);
         builder
             .timer(TokioTimer::new())
-            .max_concurrent_streams(256)
-            .max_header_list_size(u32::try_from(self.terms.max_header_bytes).unwrap_or(u32::MAX))
+            .max_concurrent_streams(STREAMS_MAX.min(self.settings.load.in_work))
+            .max_header_list_size(u32::try_from(self.settings.max_header_bytes).unwrap_or(u32::MAX))
             .keep_alive_interval(Duration::from_secs(30))
             .keep_alive_timeout(Duration::from_secs(10));
         builder

@@ -1,4 +1,4 @@
-//! The way in: every request of a connection passes here first.
+//! The first checks of every request, and its way into the layer.
 
 use std::convert::Infallible;
 use std::pin::Pin;
@@ -10,23 +10,27 @@ use http::{HeaderValue, Method, Request, Response, Uri, Version, header};
 use hyper::body::Incoming;
 use pin_project_lite::pin_project;
 use semel_http::problem::{Code, Problem};
-use semel_http::{ClientIp, ResponseBody, ResponseFuture};
+use semel_http::{ClientIp, ResponseBody, ResponseFuture, goes_up_after_empty_segment};
 use tower_service::Service as _;
 
-use super::activity::Activity;
-use super::body::{ClientBody, InService, Served};
-use super::{Place, Shared, streams};
-use crate::gateway::Stack;
+use super::{Shared, http2};
+use crate::client::{
+    Activity, ClientBody, ConnectionPermit, Full, InService, InWork, Load, Served, streams,
+};
+use crate::limit::Limit;
+use crate::pipeline::{Methods, Pipeline};
 use crate::proxy::forward::{self, Peer};
 use crate::proxy::upgrade::Upgrade;
-use crate::proxy::{Proxy, UpstreamBody};
+use crate::proxy::{Proxy, RequestContext, UpstreamBody};
 
 /// The service of one connection.
 pub(crate) struct Entry {
     pub(crate) shared: Shared,
     pub(crate) peer: Peer,
     pub(crate) activity: Arc<Activity>,
-    pub(crate) place: Arc<Place>,
+    pub(crate) permit: Arc<ConnectionPermit>,
+    /// Counts the requests in work.
+    pub(crate) load: Arc<Load>,
 }
 
 type Inner = ResponseFuture<
@@ -43,13 +47,26 @@ pin_project! {
         request: Option<InService>,
         version: Version,
         activity: Arc<Activity>,
+        // Until the response begins.
+        in_work: Option<Arc<InWork>>,
+    }
+
+    impl PinnedDrop for Answering {
+        fn drop(this: Pin<&mut Self>) {
+            let this = this.project();
+            if let (Some(request), Some(in_work)) = (this.request, this.in_work)
+                && in_work.load().was_reset()
+            {
+                request.connection().wake();
+            }
+        }
     }
 }
 
 pin_project! {
     #[project = WayProjection]
     enum Way {
-        Stack { #[pin] future: Inner },
+        Pipeline { #[pin] future: Inner },
         Refused { response: Option<Response<ResponseBody<UpstreamBody>>> },
     }
 }
@@ -68,58 +85,129 @@ impl hyper::service::Service<Request<Incoming>> for Entry {
             Version::HTTP_2 => streams::begin(&self.activity),
             _ => self.activity.clone(),
         };
-        let way = match check(&request) {
-            Ok(()) => Way::Stack { future: self.enter(request, activity.clone()) },
-            Err(problem) => Way::Refused { response: Some(refuse(problem, version)) },
+        let pipeline = self.shared.pipeline.load();
+        let admitted = check(&request, &pipeline.methods)
+            .and_then(|()| self.begin(&request, &pipeline.routes));
+        let (way, in_work) = match admitted {
+            Ok(in_work) => {
+                let future = self.enter(&pipeline, request, &activity, &in_work);
+                (Way::Pipeline { future }, Some(in_work))
+            }
+            Err(problem) => (Way::Refused { response: Some(refuse(problem, version)) }, None),
         };
-        Answering { way, request: Some(in_service), version, activity }
+        Answering { way, request: Some(in_service), version, activity, in_work }
     }
 }
 
 impl Entry {
-    fn enter(&self, mut request: Request<Incoming>, activity: Arc<Activity>) -> Inner {
-        let stack = self.shared.stack.load();
-        let Stack { service, forwarded, needs_client_ip, routes, .. } = &*stack;
-        if request.headers().contains_key(header::UPGRADE) {
-            self.offer_upgrade(&mut request, routes);
+    /// Counts one more request in work, unless there are too many.
+    fn begin<B>(
+        &self,
+        request: &Request<B>,
+        routes: &semel_http::Routes,
+    ) -> Result<Arc<InWork>, Problem> {
+        let begun = self.load.begin().or_else(|full| match full {
+            // For instance health checks of a load balancer, which shares its address with all its clients.
+            Full::Address(_) if passes(request, routes) => self.load.begin_passing(),
+            full => Err(full),
+        });
+        begun.map_err(|full| self.too_busy(full))
+    }
+
+    fn too_busy(&self, full: Full) -> Problem {
+        let limits = self.load.limits();
+        let detail = match full {
+            Full::Connection => {
+                Limit::ExecutionsPerConnection.reached();
+                let max = limits.in_work;
+                format!("{max} requests of this connection are in work; nothing was executed")
+            }
+            Full::Address(count) => {
+                Limit::ExecutionsLeftBehind.reached();
+                self.shared.leftovers.log_refused(self.peer.ip, count, limits.left_behind);
+                format!(
+                    "{count} requests are in work whose clients, of the same address, have closed their \
+                     connections; nothing was executed"
+                )
+            }
+        };
+        Problem::new(Code::TooBusy, detail).with_retry_after(1)
+    }
+
+    fn enter(
+        &self,
+        pipeline: &Pipeline,
+        mut request: Request<Incoming>,
+        activity: &Arc<Activity>,
+        in_work: &Arc<InWork>,
+    ) -> Inner {
+        let Pipeline { service, forwarded, needs_client_ip, routes, .. } = pipeline;
+        if request.version() == Version::HTTP_2 {
+            http2::join_cookies(request.headers_mut());
         }
+        let upgrade = if request.headers().contains_key(header::UPGRADE) {
+            self.offer_upgrade(&mut request, routes)
+        } else {
+            None
+        };
+        // A tunnel is no execution that is left behind.
+        let in_work = upgrade.is_none().then(|| in_work.clone());
+        let context = RequestContext { activity: activity.clone(), in_work, upgrade };
+        request.extensions_mut().insert(context);
         if *needs_client_ip {
             let ip = forward::client_ip(request.headers(), &self.peer, *forwarded);
             request.extensions_mut().insert(ClientIp(ip));
         }
         forward::prepare(&mut request, &self.peer, *forwarded);
-        let request = request.map(|body| ClientBody::new(body, activity));
+        let request = request.map(|body| ClientBody::new(body, activity.clone()));
         // The service is always ready.
         service.clone().call(request)
     }
 
-    /// Only a request that is passed on unprotected may become a tunnel.
-    fn offer_upgrade(&self, request: &mut Request<Incoming>, routes: &semel_http::Routes) {
-        let route = routes.find(request.method(), request.uri().path());
-        let is_passed = route.passes(request.method());
-        if is_passed && request.version() == Version::HTTP_11 && Upgrade::wanted(request) {
-            let client = hyper::upgrade::on(&mut *request);
-            request.extensions_mut().insert(Upgrade {
-                client,
-                activity: self.activity.clone(),
-                closing: self.shared.closing.clone(),
-                place: self.place.clone(),
-            });
-        }
+    /// The client's side of a tunnel. Only an unprotected request may become one.
+    fn offer_upgrade(
+        &self,
+        request: &mut Request<Incoming>,
+        routes: &semel_http::Routes,
+    ) -> Option<Upgrade> {
+        let may_upgrade = passes(request, routes)
+            && request.version() == Version::HTTP_11
+            && Upgrade::wanted(request);
+        may_upgrade.then(|| Upgrade {
+            client: hyper::upgrade::on(&mut *request),
+            closing: self.shared.closing.clone(),
+            permit: self.permit.clone(),
+        })
     }
 }
 
-/// Refuses what cannot be passed on without doubt.
-fn check<B>(request: &Request<B>) -> Result<(), Problem> {
+/// Whether the request reaches the upstream without protection, whatever its headers are.
+fn passes<B>(request: &Request<B>, routes: &semel_http::Routes) -> bool {
+    routes.find(request.method(), request.uri().path()).passes(request.method())
+}
+
+/// Refuses a request that two servers could read in two ways.
+fn check<B>(request: &Request<B>, methods: &Methods) -> Result<(), Problem> {
     let refuse = |detail: &str| Err(Problem::new(Code::RequestRefused, detail));
     if request.method() == Method::CONNECT {
         return refuse("CONNECT is not served here");
     }
+    if !methods.has(request.method()) {
+        return refuse(
+            "the method is not a registered one in upper case; the operator of this gateway can add \
+             others with the setting methods",
+        );
+    }
     if !is_target(request.method(), request.uri()) {
         return refuse("the target of the request is neither a path nor a URL");
     }
-    if is_ambiguous(request.uri().path()) {
+    if goes_up_after_empty_segment(request.uri().path()) {
         return refuse("the path has `..` after an empty segment, which servers read in two ways");
+    }
+    if request.version() == Version::HTTP_2
+        && let Some(doubt) = http2::doubt(request.headers())
+    {
+        return refuse(doubt);
     }
     let mut hosts = request.headers().get_all(header::HOST).iter();
     let (first, second) = (hosts.next(), hosts.next());
@@ -141,7 +229,7 @@ fn check<B>(request: &Request<B>) -> Result<(), Problem> {
     Ok(())
 }
 
-/// Is it a path, a URL, or the `*` of OPTIONS? Not what a CONNECT would have.
+/// Whether it is a path, a URL, or the `*` of OPTIONS, and not the authority of a CONNECT.
 fn is_target(method: &Method, uri: &Uri) -> bool {
     let has_right_host =
         uri.authority().is_none_or(|authority| is_host(authority.as_str().as_bytes()));
@@ -150,16 +238,8 @@ fn is_target(method: &Method, uri: &Uri) -> bool {
     has_right_host && !is_authority && (!is_star || method == Method::OPTIONS)
 }
 
-/// Does what `..` leads to depend on whether empty segments count? To some servers `/a//../b` is
-/// `/b`, and to others `/a/b`: it could come under a route of one and reach the other.
-fn is_ambiguous(path: &str) -> bool {
-    let is_up = |segment: &str| segment.to_ascii_lowercase().replace("%2e", ".") == "..";
-    let mut segments = path.split('/').skip(1);
-    path.contains("//") && segments.any(str::is_empty) && segments.any(is_up)
-}
-
-/// Could it be a name or an address, with or without a port, and without a user? What else it may
-/// be is the upstream's to say; what two servers could read in two ways is not passed on.
+/// Whether it is a name or an address, with or without a port, and without a user. Further checks are the upstream's; a
+/// host that two servers could read in two ways is refused here.
 fn is_host(host: &[u8]) -> bool {
     let (name, port) = match host {
         [b'[', rest @ ..] => match rest.iter().position(|byte| *byte == b']') {
@@ -184,7 +264,7 @@ fn refuse(problem: Problem, version: Version) -> Response<ResponseBody<UpstreamB
     response
 }
 
-/// Ends the connection after this response. HTTP/2 needs no such thing.
+/// Ends the connection after this response. Not needed with HTTP/2.
 fn close<B>(response: &mut Response<B>, version: Version) {
     if version <= Version::HTTP_11 {
         response.headers_mut().insert(header::CONNECTION, HeaderValue::from_static("close"));
@@ -199,22 +279,25 @@ impl Future for Answering {
     fn poll(self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Self::Output> {
         let this = self.project();
         let mut response = match this.way.project() {
-            WayProjection::Stack { future } => ready!(future.poll(context))?,
+            WayProjection::Pipeline { future } => ready!(future.poll(context))?,
             WayProjection::Refused { response } => {
                 response.take().unwrap_or_else(|| Response::new(ResponseBody::from(Bytes::new())))
             }
         };
-        // Where a body ends must be beyond doubt, or else nothing may follow it.
+        // If the end of a body is in doubt, no request may follow it.
         if this.activity.is_upload_doubtful() || this.activity.lingers() {
             close(&mut response, *this.version);
         }
-        // Whoever reads it from here on takes it piece by piece.
+        // From here on the reply is streamed.
         if let Some(reply) = response.body_mut().unread_mut() {
             reply.pass_on();
         }
-        // An answer that ends the connection may leave a body unread behind it.
+        // A response that ends the connection may leave a body unread.
         if response.headers().contains_key(header::CONNECTION) && response.status() != 101 {
             this.activity.linger();
+        }
+        if let Some(in_work) = this.in_work.take() {
+            in_work.load().answered();
         }
         let request = this.request.take().unwrap_or_else(|| InService::new(this.activity.clone()));
         Poll::Ready(Ok(response.map(|body| Served::new(body, request, this.activity))))
@@ -226,17 +309,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_way_up_over_an_empty_segment_is_ambiguous() {
-        for path in ["/a//../b", "/v1/x//../../charges", "//%2e%2E/b", "/a//b/.%2e/c", "/a//.."] {
-            assert!(is_ambiguous(path), "{path}");
-        }
-        for path in ["/", "//", "/a//b", "/a/../b", "/../a//b", "/a//...", "/a//b..", "*"] {
-            assert!(!is_ambiguous(path), "{path}");
-        }
-    }
-
-    #[test]
-    fn hosts_are_told_from_what_is_none() {
+    fn valid_hosts_are_distinguished_from_invalid_ones() {
         for host in ["a", "shop.example:8080", "127.0.0.1", "[::1]:80", "[::1]", "a:"] {
             assert!(is_host(host.as_bytes()), "{host}");
         }

@@ -1,19 +1,11 @@
-//! Serving clients: connections, their limits, and the threads they live on.
+//! Serving clients: letting them in, the threads that serve them, and HTTP on their connections.
 
-mod activity;
-mod body;
 mod connection;
 mod entry;
+mod http2;
 mod listener;
-mod stream;
-mod streams;
-pub(crate) mod tls;
-mod watch;
 mod workers;
 
-pub(crate) use activity::{Activity, Kind, Patience};
-pub(crate) use body::{ClientBody, ClientError};
-pub(crate) use connection::{Shared, Terms};
-pub(crate) use listener::{accept, listen};
-pub(crate) use watch::now;
-pub(crate) use workers::{Place, Workers};
+pub(crate) use connection::Shared;
+pub(crate) use listener::{Acceptor, listen};
+pub(crate) use workers::Workers;

@@ -1,5 +1,5 @@
-//! The threads that serve. Each has a runtime of its own, and a connection stays where it is: its
-//! requests, its upstream connections and its executions never move between threads.
+//! The worker threads. Each has a runtime of its own, and a connection stays on its thread: its requests, its upstream
+//! connections and its executions never move between threads.
 
 use std::net::SocketAddr;
 use std::pin::pin;
@@ -7,43 +7,37 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::thread::JoinHandle;
 
+use semel_log::Throttle;
 use tokio::net::TcpStream;
 use tokio::sync::{OwnedSemaphorePermit, mpsc};
 use tokio::time::{Instant, sleep};
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
-use tokio_util::task::task_tracker::TaskTrackerToken;
+use tracing::Level;
 
-use super::{Shared, watch};
+use super::Shared;
+use crate::client::{ConnectionPermit, watch};
 use crate::proxy::pool;
 
-/// The serving threads.
+/// The worker threads.
 pub(crate) struct Workers {
     threads: Vec<Worker>,
     connections: TaskTracker,
-    /// Set when nothing is left to be done: the threads end.
+    /// Cancelled when no work is left: the threads end.
     stop: CancellationToken,
 }
 
 struct Worker {
-    arrivals: mpsc::UnboundedSender<Arrival>,
+    queue: mpsc::UnboundedSender<NewConnection>,
     serving: Arc<AtomicUsize>,
     thread: JoinHandle<()>,
 }
 
-/// A client that was let in.
-struct Arrival {
+/// A connection that was accepted, for the thread that will serve it.
+struct NewConnection {
     stream: std::net::TcpStream,
     peer: SocketAddr,
-    place: Place,
-}
-
-/// One client's place among all, given back when dropped: also when it is a tunnel by then.
-pub(crate) struct Place {
-    serving: Arc<AtomicUsize>,
-    _permit: OwnedSemaphorePermit,
-    /// Keeps the gateway from going down before its time.
-    _token: TaskTrackerToken,
+    permit: ConnectionPermit,
 }
 
 // === impl Workers ===
@@ -58,8 +52,8 @@ impl Workers {
         Ok(Self { threads, connections, stop })
     }
 
-    /// Hands a client to the thread that serves the fewest. The number of clients is limited by
-    /// their permits, so the queues are too.
+    /// Hands a connection to the thread that serves the fewest. Permits limit the number of connections, and so the
+    /// length of the queues.
     pub(crate) fn hand_over(
         &self,
         stream: std::net::TcpStream,
@@ -69,9 +63,10 @@ impl Workers {
         let fewest =
             self.threads.iter().min_by_key(|worker| worker.serving.load(Ordering::Relaxed));
         if let Some(worker) = fewest {
-            let place = Place::take(worker.serving.clone(), permit, self.connections.token());
-            // A thread that ended has nobody to serve.
-            let _ = worker.arrivals.send(Arrival { stream, peer, place });
+            let permit =
+                ConnectionPermit::take(worker.serving.clone(), permit, self.connections.token());
+            // A thread that has ended serves no connection.
+            let _ = worker.queue.send(NewConnection { stream, peer, permit });
         }
     }
 
@@ -86,7 +81,7 @@ impl Workers {
         self.connections.len()
     }
 
-    /// Ends the threads, with whatever still runs on them.
+    /// Ends the threads, with everything that still runs on them.
     pub(crate) fn stop(self) {
         self.stop.cancel();
         for worker in self.threads {
@@ -100,63 +95,50 @@ impl Workers {
 
 impl Worker {
     fn start(number: usize, shared: Shared, stop: CancellationToken) -> std::io::Result<Self> {
-        let (arrivals, queue) = mpsc::unbounded_channel();
+        let (queue, receiver) = mpsc::unbounded_channel();
         let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
         let thread =
             std::thread::Builder::new().name(format!("semel-{number}")).spawn(move || {
                 runtime.block_on(async move {
-                    tokio::select! { () = serve(queue, shared) => {}, () = stop.cancelled() => {} }
+                    tokio::select! { () = serve(receiver, shared) => {}, () = stop.cancelled() => {} }
                 });
-                // A name that is being looked up must not keep the gateway from ending.
+                // A name lookup in progress must not delay the end.
                 runtime.shutdown_background();
             })?;
-        Ok(Self { arrivals, serving: Arc::default(), thread })
+        Ok(Self { queue, serving: Arc::default(), thread })
     }
 }
 
-/// Serves whoever comes, and looks after whoever is there.
-async fn serve(mut queue: mpsc::UnboundedReceiver<Arrival>, shared: Shared) {
+/// Serves new connections, and checks the deadlines of open ones.
+async fn serve(mut queue: mpsc::UnboundedReceiver<NewConnection>, shared: Shared) {
     let began = Instant::now();
+    let not_served = Throttle::of("a connection could not be served", Level::WARN);
+    let mut wanted = shared.permits.wanted();
     loop {
-        let stack = shared.stack.load();
+        let pipeline = shared.pipeline.load();
         let (is_draining, is_closing) =
             (shared.draining.is_cancelled(), shared.closing.is_cancelled());
-        watch::look(began.elapsed(), is_draining);
-        pool::close_unused(stack.pool);
-        let mut pause = pin!(sleep(watch::pause(stack.terms.patience)));
-        drop(stack);
+        watch::check_deadlines(began.elapsed(), is_draining);
+        pool::close_unused(pipeline.pool);
+        let mut pause = pin!(sleep(watch::pause(pipeline.settings.timeouts)));
+        drop(pipeline);
         loop {
             tokio::select! {
-                Some(Arrival { stream, peer, place }) = queue.recv() => {
+                Some(NewConnection { stream, peer, permit }) = queue.recv() => {
                     match TcpStream::from_std(stream) {
-                        Ok(stream) => drop(tokio::spawn(shared.clone().serve(stream, peer, place))),
-                        Err(error) => tracing::warn!(%error, "a connection could not be served"),
+                        Ok(stream) => drop(tokio::spawn(shared.clone().serve(stream, peer, permit))),
+                        Err(error) => not_served.line(|left_out| {
+                            tracing::warn!(%error, left_out, "a connection could not be served");
+                        }),
                     }
                 }
                 () = &mut pause => break,
-                // Nobody has to wait for the end of the pause to learn of these.
+                // Another thread's request needs the permit of an idle connection. The sender is never dropped.
+                Ok(()) = wanted.changed() => pool::close_unused(shared.pipeline.load().pool),
+                // These are acted upon before the end of the pause.
                 () = shared.draining.cancelled(), if !is_draining => break,
                 () = shared.closing.cancelled(), if !is_closing => break,
             }
         }
-    }
-}
-
-// === impl Place ===
-
-impl Place {
-    fn take(
-        serving: Arc<AtomicUsize>,
-        permit: OwnedSemaphorePermit,
-        token: TaskTrackerToken,
-    ) -> Self {
-        serving.fetch_add(1, Ordering::Relaxed);
-        Self { serving, _permit: permit, _token: token }
-    }
-}
-
-impl Drop for Place {
-    fn drop(&mut self) {
-        self.serving.fetch_sub(1, Ordering::Relaxed);
     }
 }

@@ -1,4 +1,4 @@
-//! The canonical form in the making: first in the order of the text, then tidied.
+//! The canonical form under construction: first in the order of the text, then with members sorted.
 //!
 //! A value is written so that where it ends follows from its own bytes, and so that its first byte
 //! tells its kind:
@@ -31,8 +31,8 @@ pub(super) struct Draft {
     /// The members so far of each object that has not ended.
     members: Vec<Member>,
     /// The objects whose members must move, in the order of their ends.
-    untidy: Vec<Untidy>,
-    /// The members of the untidy objects, in the right order: ranges of `bytes`.
+    rewrites: Vec<Rewrite>,
+    /// The members of the rewritten objects, in the right order: ranges of `bytes`.
     sorted: Vec<Range<usize>>,
 }
 
@@ -45,7 +45,7 @@ struct Member {
 }
 
 /// An object whose members are not in the order of their names, or not all wanted.
-struct Untidy {
+struct Rewrite {
     /// The position of its `{`, which no other object has.
     start: usize,
     /// The position of its `}`.
@@ -72,7 +72,7 @@ pub(super) struct OpenMember {
 #[derive(Clone, Copy)]
 pub(super) struct Mark {
     bytes: usize,
-    untidy: usize,
+    rewrites: usize,
     sorted: usize,
 }
 
@@ -84,13 +84,13 @@ impl Draft {
         Self {
             bytes: Vec::with_capacity(len),
             members: Vec::new(),
-            untidy: Vec::new(),
+            rewrites: Vec::new(),
             sorted: Vec::new(),
         }
     }
 
     pub(super) fn mark(&self) -> Mark {
-        Mark { bytes: self.bytes.len(), untidy: self.untidy.len(), sorted: self.sorted.len() }
+        Mark { bytes: self.bytes.len(), rewrites: self.rewrites.len(), sorted: self.sorted.len() }
     }
 
     /// What was written since `mark`.
@@ -101,7 +101,7 @@ impl Draft {
     /// Takes back what was written since `mark`: whole values only.
     pub(super) fn back_to(&mut self, mark: Mark) {
         self.bytes.truncate(mark.bytes);
-        self.untidy.truncate(mark.untidy);
+        self.rewrites.truncate(mark.rewrites);
         self.sorted.truncate(mark.sorted);
     }
 
@@ -150,39 +150,39 @@ impl Draft {
         let wanted = members.iter().filter(|member| !member.is_ignored);
         self.sorted.extend(wanted.map(|member| member.start..member.end));
         let sorted = sorted_start..self.sorted.len();
-        self.untidy.push(Untidy { start: object.start, end: bytes.len(), sorted });
+        self.rewrites.push(Rewrite { start: object.start, end: bytes.len(), sorted });
         Ok(())
     }
 
     /// The canonical form.
-    pub(super) fn tidied(mut self) -> Vec<u8> {
-        if self.untidy.is_empty() {
+    pub(super) fn canonicalised(mut self) -> Vec<u8> {
+        if self.rewrites.is_empty() {
             return self.bytes;
         }
-        // Outer objects before those within, for `first_untidy`.
-        self.untidy.sort_unstable_by_key(|object| object.start);
-        let mut tidy = Vec::with_capacity(self.bytes.len());
-        self.copy_tidied(0..self.bytes.len(), &mut tidy);
-        tidy
+        // Outer objects before those within, for `first_rewrite`.
+        self.rewrites.sort_unstable_by_key(|object| object.start);
+        let mut canonical = Vec::with_capacity(self.bytes.len());
+        self.copy_canonical(0..self.bytes.len(), &mut canonical);
+        canonical
     }
 
     /// Appends a part of the draft that does not cut through an object. Each level of recursion
     /// goes into an object, so there are at most `DEPTH_MAX`.
-    fn copy_tidied(&self, part: Range<usize>, tidy: &mut Vec<u8>) {
+    fn copy_canonical(&self, part: Range<usize>, canonical: &mut Vec<u8>) {
         let mut rest = part;
-        while let Some(object) = self.first_untidy(&rest) {
-            tidy.extend_from_slice(&self.bytes[rest.start..=object.start]);
+        while let Some(object) = self.first_rewrite(&rest) {
+            canonical.extend_from_slice(&self.bytes[rest.start..=object.start]);
             for member in &self.sorted[object.sorted.clone()] {
-                self.copy_tidied(member.clone(), tidy);
+                self.copy_canonical(member.clone(), canonical);
             }
             rest.start = object.end;
         }
-        tidy.extend_from_slice(&self.bytes[rest]);
+        canonical.extend_from_slice(&self.bytes[rest]);
     }
 
-    fn first_untidy(&self, part: &Range<usize>) -> Option<&Untidy> {
-        let first = self.untidy.partition_point(|object| object.start < part.start);
-        self.untidy.get(first).filter(|object| object.start < part.end)
+    fn first_rewrite(&self, part: &Range<usize>) -> Option<&Rewrite> {
+        let first = self.rewrites.partition_point(|object| object.start < part.start);
+        self.rewrites.get(first).filter(|object| object.start < part.end)
     }
 }
 

@@ -114,7 +114,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_pointer_is_refused() {
+    fn invalid_pointers_are_refused() {
         for text in ["a", "#/a", " /a", "~0", "a/b"] {
             assert_eq!(Pointer::parse(text), Err(PointerError::NoSlash), "{text}");
         }

@@ -51,7 +51,7 @@ impl<'a> Reader<'a> {
     }
 
     pub(super) fn into_canonical(self) -> Vec<u8> {
-        self.draft.tidied()
+        self.draft.canonicalised()
     }
 
     pub(super) fn into_taken(self) -> Option<Scalar> {
@@ -69,7 +69,7 @@ impl<'a> Reader<'a> {
         Ok(())
     }
 
-    /// Reads a value, and drafts it unless it is ignored. Is it?
+    /// Reads a value, and drafts it unless it is ignored. Returns true if it is ignored.
     fn is_ignored_value(&mut self, step: Step) -> Result<bool, NotCanonical> {
         let before = self.draft.mark();
         self.value(step.place)?;
@@ -192,7 +192,7 @@ impl<'a> Reader<'a> {
         self.text.get(self.at).copied()
     }
 
-    /// Steps over white space, and over `byte` if it comes next. Does it?
+    /// Skips white space, and `byte` if it comes next. Returns true if it does.
     fn take(&mut self, byte: u8) -> bool {
         let is_next = self.peek() == Some(byte);
         self.at += usize::from(is_next);

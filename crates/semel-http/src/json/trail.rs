@@ -1,4 +1,4 @@
-//! Which pointers still lead on from where the reader stands.
+//! The pointers that may still match below the reader's position.
 
 use super::pointer::{Pointer, Token};
 
@@ -24,7 +24,7 @@ pub(super) struct Place {
 #[derive(Clone, Copy)]
 pub(super) struct Step {
     pub(super) place: Place,
-    /// Does a pointer end here?
+    /// True if a pointer ends here.
     pub(super) is_hit: bool,
 }
 

@@ -1,4 +1,4 @@
-//! The engine's answer, as a response.
+//! The response for an engine's answer.
 
 use std::sync::Arc;
 use std::time::{Duration, SystemTime};
@@ -10,34 +10,34 @@ use semel_engine::{Answer, EngineError, Stored};
 use tokio::sync::oneshot;
 use tokio::time::Instant;
 
-use super::execute::Live;
+use super::body_budget::BodyBudget;
+use super::execute::LiveResponse;
 use super::protect::refused_by_engine;
-use super::recorded::{self, NoReplay};
-use super::refused::close;
-use super::room::Room;
+use super::rejection::close;
+use super::replay::{self, ReplayError};
 use super::{ResponseBody, StoreClock};
 use crate::headers;
 use crate::observe::Decided;
 use crate::policy::RoutePolicy;
 use crate::problem::{Code, Problem};
-use crate::retry_after::{Flight, Holder};
+use crate::retry_after::{Holder, InFlightLease};
 use crate::routes::Route;
 
-/// When to come again if there is no room: replies are sent in a moment.
-const NO_ROOM_RETRY_AFTER_S: u32 = 1;
+/// `Retry-After` when a replay exceeds the memory budget: other replies are sent within seconds.
+const OVER_BUDGET_RETRY_AFTER_S: u32 = 1;
 
 const IN_PROGRESS: &str =
     "the first request with this key is still running; retry with the same key to get its answer";
-const SILENT: &str = "the first request with this key was started, and nothing was heard of it since; retry with \
-                      the same key after the time in Retry-After, when its right to execute has ended";
+const OVERDUE: &str = "the first request with this key was started, and its lease has not been renewed since; retry with \
+                      the same key after the time in Retry-After, when the lease has expired";
 
-/// Where an answer goes to.
+/// The context in which an answer becomes a response.
 pub(crate) struct Answered<'a> {
     pub(crate) route: &'a Route,
     pub(crate) id: RecordId,
     pub(crate) began: Instant,
     pub(crate) version: Version,
-    pub(crate) room: &'a Arc<Room>,
+    pub(crate) budget: &'a Arc<BodyBudget>,
     pub(crate) clock: &'a StoreClock,
     /// The attempt in flight is executed or settled by this very process.
     pub(crate) is_own: bool,
@@ -51,28 +51,31 @@ impl Answered<'_> {
     pub(crate) fn response<R, E>(
         self,
         answer: Result<Answer, EngineError>,
-        mut live: oneshot::Receiver<Live<R, E>>,
+        mut live: oneshot::Receiver<LiveResponse<R, E>>,
     ) -> Result<Response<ResponseBody<R>>, E> {
         let live = live.try_recv().ok();
+        // Work that panicked has begun.
+        let has_begun = live.as_ref().is_none_or(|live| live.has_begun);
         self.route.timed(live.as_ref().map(|live| live.took), self.began.elapsed());
         let live = match live.map(|live| live.response).transpose() {
             Ok(live) => live,
             // The service itself failed: its caller gets that, unless another outcome counts (I4).
             Err(error) if answer.as_ref().is_ok_and(is_own) => {
-                self.route.decided(Decided::Failed, Some(self.id), 0);
+                self.route.ended(Decided::Failed, Some(self.id), 0, has_begun);
                 return Err(error);
             }
             Err(_) => None,
         };
-        let told = match answer {
+        let (decided, response) = match answer {
             Ok(answer) => self.answered(answer, live),
             Err(error) => self.refused(&error),
         };
-        Ok(self.told(told))
+        self.route.ended(decided, Some(self.id), response.status().as_u16(), has_begun);
+        Ok(response)
     }
 
-    /// Counts and logs what the client is told.
-    pub(crate) fn told<R>(
+    /// Counts and logs the decision.
+    pub(crate) fn record_decision<R>(
         &self,
         (decided, response): (Decided, Response<ResponseBody<R>>),
     ) -> Response<ResponseBody<R>> {
@@ -80,7 +83,7 @@ impl Answered<'_> {
         response
     }
 
-    /// What the client is told. `live` has what this attempt's own execution gave.
+    /// The decision and the response for the client. `live` has what this attempt's own execution gave.
     pub(crate) fn answered<R>(
         &self,
         answer: Answer,
@@ -102,17 +105,18 @@ impl Answered<'_> {
             }
             Answer::Released { .. } => (Decided::Released, live.unwrap_or_else(interrupted)),
             Answer::Replayed { settlement, expires } => {
-                // The reply of a holder who was fenced off is not needed, nor is its room.
+                // The reply of a fenced holder is not needed; dropping it returns its budget.
                 drop(live);
                 self.replay(&settlement, expires)
             }
             Answer::InFlight { until } => (Decided::InFlight, self.in_flight(until)),
             Answer::Mismatch => (Decided::Mismatch, mismatch(policy)),
-            // Without a reply it is another's outcome that is unknown: a holder who was fenced off
+            // Without a reply it is another attempt's outcome that is unknown: a fenced holder
             // does not answer with its own (I4).
             Answer::Unknown { reply } => {
+                let decided = if reply.is_some() { Decided::Held } else { Decided::Unknown };
                 let own = live.filter(|_| reply.is_some());
-                (Decided::Unknown, own.unwrap_or_else(unknown))
+                (decided, own.unwrap_or_else(unknown))
             }
             Answer::Bypassed { .. } => {
                 let mut response = live.unwrap_or_else(interrupted);
@@ -136,10 +140,10 @@ impl Answered<'_> {
         let policy = &self.route.policy().core;
         let (lease, usual) = (policy.lease(), self.route.latency.usual());
         let (now, is_own) = (self.clock.now(), self.is_own);
-        let (holder, seconds) = Flight { until, now, lease, usual, is_own }.retry_after();
+        let (holder, seconds) = InFlightLease { until, now, lease, usual, is_own }.retry_after();
         let detail = match holder {
-            Holder::Alive => IN_PROGRESS,
-            Holder::Silent => SILENT,
+            Holder::Renewing => IN_PROGRESS,
+            Holder::Overdue => OVERDUE,
         };
         let status = match policy.in_flight() {
             InFlight::Accepted => StatusCode::ACCEPTED,
@@ -151,13 +155,13 @@ impl Answered<'_> {
             .into_response()
     }
 
-    /// The recorded outcome, once more.
+    /// The replay of the recorded outcome.
     fn replay<R>(
         &self,
         settlement: &Settlement,
         expires: Timestamp,
     ) -> (Decided, Response<ResponseBody<R>>) {
-        let reply = settlement.reply().map(|reply| recorded::replay(reply, self.room)).transpose();
+        let reply = settlement.reply().map(|reply| replay::replay(reply, self.budget)).transpose();
         let mut response = match reply {
             Ok(response) => response.unwrap_or_else(abandoned),
             Err(why) => return self.not_replayed(&why),
@@ -170,21 +174,26 @@ impl Answered<'_> {
         (Decided::Replayed, response)
     }
 
-    /// The work was done: it is not executed again, whatever keeps its reply from being given.
-    pub(crate) fn not_replayed<R>(&self, why: &NoReplay) -> (Decided, Response<ResponseBody<R>>) {
+    /// The work was done: it is not executed again, even if its reply cannot be returned.
+    pub(crate) fn not_replayed<R>(
+        &self,
+        why: &ReplayError,
+    ) -> (Decided, Response<ResponseBody<R>>) {
         match why {
-            NoReplay::Unreadable(error) => {
-                let record = self.id.prefix();
-                tracing::error!(%record, %error, "the stored reply cannot be read");
+            ReplayError::Unreadable(error) => {
+                self.route.lines.unreadable.line(|left_out| {
+                    let record = self.id.prefix();
+                    tracing::error!(record, %error, left_out, "the stored reply cannot be read");
+                });
                 let problem = Problem::new(Code::StoredReplyUnreadable, error.to_string());
                 (Decided::Unknown, problem.into_response())
             }
-            NoReplay::NoRoom => (Decided::Refused, no_room()),
+            ReplayError::OverBudget => (Decided::Refused, over_budget()),
         }
     }
 }
 
-/// Is it the outcome of this attempt's own execution?
+/// True for the outcome of this attempt's own execution.
 pub(crate) const fn is_own(answer: &Answer) -> bool {
     matches!(
         answer,
@@ -195,7 +204,7 @@ pub(crate) const fn is_own(answer: &Answer) -> bool {
     )
 }
 
-/// Says until when a retry is replayed.
+/// Sets the header with the time until which retries are replayed.
 fn expire(headers: &mut HeaderMap, expires: Timestamp) {
     let moment = SystemTime::UNIX_EPOCH + Duration::from_millis(expires.as_millis());
     // Only a year above 9999 cannot be written.
@@ -210,10 +219,10 @@ fn mismatch<R>(policy: &RoutePolicy) -> Response<ResponseBody<R>> {
     Problem::new(Code::PayloadMismatch, detail).with_status(policy.mismatch_status).into_response()
 }
 
-fn no_room<R>() -> Response<ResponseBody<R>> {
-    let detail = "there is no room for the recorded reply while so many bodies are being sent; \
+fn over_budget<R>() -> Response<ResponseBody<R>> {
+    let detail = "the recorded reply exceeds the memory limit of bodies while so many are being sent; \
                   nothing was executed";
-    Problem::new(Code::TooBusy, detail).with_retry_after(NO_ROOM_RETRY_AFTER_S).into_response()
+    Problem::new(Code::TooBusy, detail).with_retry_after(OVER_BUDGET_RETRY_AFTER_S).into_response()
 }
 
 fn unknown<R>() -> Response<ResponseBody<R>> {

@@ -8,8 +8,8 @@ use http_body::{Body, Frame, SizeHint};
 use http_body_util::Full;
 use pin_project_lite::pin_project;
 
-use super::pieces::Pieces;
-use super::room::{Room, Taken};
+use super::body_budget::{BodyBudget, BudgetShare};
+use super::chunks::Chunks;
 
 pin_project! {
     /// The body of a request as the inner service gets it: passed on as it comes, or read before.
@@ -17,8 +17,8 @@ pin_project! {
     pub struct RequestBody<B> {
         read: Read,
         #[pin]
-        rest: Rest<B>,
-        tap: Option<Box<Tap>>,
+        unread: Unread<B>,
+        observer: Option<Box<Observer>>,
     }
 }
 
@@ -28,8 +28,8 @@ pin_project! {
     pub struct ResponseBody<B> {
         read: Read,
         #[pin]
-        rest: Rest<B>,
-        tap: Option<Box<Tap>>,
+        unread: Unread<B>,
+        observer: Option<Box<Observer>>,
     }
 }
 
@@ -39,8 +39,8 @@ pub type ReplyBody = ResponseBody<Full<Bytes>>;
 pin_project! {
     /// What has not been read of a body.
     #[derive(Debug)]
-    #[project = RestProjection]
-    enum Rest<B> {
+    #[project = UnreadProjection]
+    enum Unread<B> {
         None,
         /// Nothing was read: the body as it came.
         All { #[pin] body: B },
@@ -52,46 +52,46 @@ pin_project! {
 /// What has been read of a body.
 #[derive(Debug, Default)]
 pub(crate) struct Read {
-    data: Pieces,
+    data: Chunks,
     /// Boxed, as most bodies have none and all are moved about.
     trailers: Option<Box<HeaderMap>>,
-    /// The room that the data takes. Large pieces take their share with them.
-    taken: Option<Taken>,
+    /// The budget that the data uses. Large chunks take their part along.
+    share: Option<BudgetShare>,
 }
 
-/// Looks at a body that is passed on, without holding it up.
-pub(crate) struct Tap {
-    seen: Read,
+/// Observes a body that is passed on, without delaying it.
+pub(crate) struct Observer {
+    buffer: Read,
     left: u64,
-    look: Option<Box<dyn FnOnce(Seen) + Send>>,
+    callback: Option<Box<dyn FnOnce(Observed) + Send>>,
 }
 
-/// What a [`Tap`] has seen.
-pub(crate) enum Seen {
+/// The result of an [`Observer`].
+pub(crate) enum Observed {
     /// All of it.
     Whole(Bytes),
-    /// More than it looks at.
+    /// It is over the limit.
     TooLarge,
-    /// Too much is held for others.
-    NoRoom,
-    /// Not its end.
+    /// It exceeds the memory budget.
+    OverBudget,
+    /// It broke off.
     Broken,
 }
 
-// === impl Tap ===
+// === impl Observer ===
 
-impl Tap {
+impl Observer {
     pub(crate) fn new(
         max: u64,
-        room: &Arc<Room>,
-        look: impl FnOnce(Seen) + Send + 'static,
+        budget: &Arc<BodyBudget>,
+        callback: impl FnOnce(Observed) + Send + 'static,
     ) -> Self {
-        Self { seen: Read::within(room), left: max, look: Some(Box::new(look)) }
+        Self { buffer: Read::within(budget), left: max, callback: Some(Box::new(callback)) }
     }
 
-    fn passes<E>(&mut self, frame: Option<&Result<Frame<Bytes>, E>>, is_end: bool) {
-        if self.look.is_none() {
-            // It was looked at, so nothing more is held.
+    fn on_frame<E>(&mut self, frame: Option<&Result<Frame<Bytes>, E>>, is_end: bool) {
+        if self.callback.is_none() {
+            // It has reported, so nothing more is buffered.
             return;
         }
         match frame {
@@ -99,52 +99,54 @@ impl Tap {
                 if let Some(data) = frame.data_ref() {
                     let len = data.len() as u64;
                     match self.left.checked_sub(len) {
-                        None => return self.look(|_| Seen::TooLarge),
-                        Some(_) if !self.seen.take_room(len) => return self.look(|_| Seen::NoRoom),
+                        None => return self.report(|_| Observed::TooLarge),
+                        Some(_) if !self.buffer.reserve(len) => {
+                            return self.report(|_| Observed::OverBudget);
+                        }
                         Some(left) => self.left = left,
                     }
-                    self.seen.push(data.clone());
+                    self.buffer.push(data.clone());
                 }
                 if is_end {
-                    self.look(|seen| Seen::Whole(seen.whole().clone()));
+                    self.report(|seen| Observed::Whole(seen.whole().clone()));
                 }
             }
-            Some(Err(_)) => self.look(|_| Seen::Broken),
-            None => self.look(|seen| Seen::Whole(seen.whole().clone())),
+            Some(Err(_)) => self.report(|_| Observed::Broken),
+            None => self.report(|seen| Observed::Whole(seen.whole().clone())),
         }
     }
 
-    fn look(&mut self, seen: impl FnOnce(&mut Read) -> Seen) {
-        if let Some(look) = self.look.take() {
-            look(seen(&mut self.seen));
-            self.seen = Read::default();
+    fn report(&mut self, result: impl FnOnce(&mut Read) -> Observed) {
+        if let Some(callback) = self.callback.take() {
+            callback(result(&mut self.buffer));
+            self.buffer = Read::default();
         }
     }
 }
 
-impl Drop for Tap {
+impl Drop for Observer {
     fn drop(&mut self) {
-        self.look(|_| Seen::Broken);
+        self.report(|_| Observed::Broken);
     }
 }
 
-impl std::fmt::Debug for Tap {
+impl std::fmt::Debug for Observer {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.write_str("Tap")
+        f.write_str("Observer")
     }
 }
 
 // === impl Read ===
 
 impl Read {
-    /// Nothing yet. What is to come takes up room.
-    pub(crate) fn within(room: &Arc<Room>) -> Self {
-        Self { taken: Some(room.enter()), ..Self::default() }
+    /// An empty buffer whose data counts against a budget.
+    pub(crate) fn within(budget: &Arc<BodyBudget>) -> Self {
+        Self { share: Some(budget.share()), ..Self::default() }
     }
 
-    /// Takes room for data that is to be pushed, if there is any.
-    pub(crate) fn take_room(&mut self, bytes: u64) -> bool {
-        self.taken.as_mut().is_none_or(|taken| taken.more(bytes))
+    /// Reserves budget for data to be pushed. Returns false if it does not fit.
+    pub(crate) fn reserve(&mut self, bytes: u64) -> bool {
+        self.share.as_mut().is_none_or(|share| share.reserve(bytes))
     }
 
     pub(crate) fn push(&mut self, data: Bytes) {
@@ -159,7 +161,7 @@ impl Read {
         self.trailers.as_deref()
     }
 
-    /// All data in one piece, to look at: a clone that is kept for longer takes no room.
+    /// All data in one chunk, to inspect: a clone that is kept for longer is not counted.
     pub(crate) fn whole(&mut self) -> &Bytes {
         self.data.whole()
     }
@@ -173,17 +175,17 @@ impl Read {
     }
 
     fn next(&mut self) -> Option<Frame<Bytes>> {
-        match (self.data.pop(), &mut self.taken) {
-            (Some(data), Some(taken)) => Some(Frame::data(taken.hand_out(data))),
+        match (self.data.pop(), &mut self.share) {
+            (Some(data), Some(share)) => Some(Frame::data(share.hand_out(data))),
             (Some(data), None) => Some(Frame::data(data)),
             (None, _) => self.trailers.take().map(|trailers| Frame::trailers(*trailers)),
         }
     }
 }
 
-// === impl Rest ===
+// === impl Unread ===
 
-impl<B: Body> Rest<B> {
+impl<B: Body> Unread<B> {
     fn is_end_stream(&self) -> bool {
         match self {
             Self::None => true,
@@ -201,21 +203,17 @@ impl<B: Body> Rest<B> {
     }
 }
 
-/// Both bodies are: first what was read, then the rest if there is one. Trailers that were read
-/// are the end, so there is no rest then.
-macro_rules! read_then_rest {
+/// Both bodies emit the buffered data first, then the unread part if there is one. Buffered
+/// trailers are the end: there is no unread part then.
+macro_rules! read_then_unread {
     ($name:ident) => {
         impl<B> $name<B> {
             pub(crate) fn passed(body: B) -> Self {
-                Self { read: Read::default(), rest: Rest::All { body }, tap: None }
+                Self { read: Read::default(), unread: Unread::All { body }, observer: None }
             }
 
             pub(crate) const fn read(read: Read) -> Self {
-                Self { read, rest: Rest::None, tap: None }
-            }
-
-            pub(crate) const fn partly(read: Read, rest: Pin<Box<B>>) -> Self {
-                Self { read, rest: Rest::Some { body: rest }, tap: None }
+                Self { read, unread: Unread::None, observer: None }
             }
         }
 
@@ -228,24 +226,24 @@ macro_rules! read_then_rest {
                 context: &mut Context<'_>,
             ) -> Poll<Option<Result<Frame<Bytes>, B::Error>>> {
                 let mut this = self.project();
-                let poll = match (this.rest.as_mut().project(), this.read.next()) {
+                let poll = match (this.unread.as_mut().project(), this.read.next()) {
                     (_, Some(frame)) => return Poll::Ready(Some(Ok(frame))),
-                    (RestProjection::None, None) => return Poll::Ready(None),
-                    (RestProjection::All { body }, None) => body.poll_frame(context),
-                    (RestProjection::Some { body }, None) => body.as_mut().poll_frame(context),
+                    (UnreadProjection::None, None) => return Poll::Ready(None),
+                    (UnreadProjection::All { body }, None) => body.poll_frame(context),
+                    (UnreadProjection::Some { body }, None) => body.as_mut().poll_frame(context),
                 };
-                if let (Some(tap), Poll::Ready(frame)) = (this.tap.as_mut(), &poll) {
-                    tap.passes(frame.as_ref(), this.rest.is_end_stream());
+                if let (Some(observer), Poll::Ready(frame)) = (this.observer.as_mut(), &poll) {
+                    observer.on_frame(frame.as_ref(), this.unread.is_end_stream());
                 }
                 poll
             }
 
             fn is_end_stream(&self) -> bool {
-                self.read.is_empty() && self.rest.is_end_stream()
+                self.read.is_empty() && self.unread.is_end_stream()
             }
 
             fn size_hint(&self) -> SizeHint {
-                let (read, rest) = (self.read.len(), self.rest.size_hint());
+                let (read, rest) = (self.read.len(), self.unread.size_hint());
                 let mut hint = SizeHint::new();
                 hint.set_lower(rest.lower().saturating_add(read));
                 if let Some(upper) = rest.upper() {
@@ -257,32 +255,43 @@ macro_rules! read_then_rest {
     };
 }
 
-read_then_rest!(RequestBody);
-read_then_rest!(ResponseBody);
+read_then_unread!(RequestBody);
+read_then_unread!(ResponseBody);
 
 impl<B: Body> RequestBody<B> {
-    /// Passed on as it comes, while `tap` looks at it.
-    pub(crate) fn tapped(body: B, mut tap: Tap) -> Self {
+    /// Passed on as it comes, while `observer` looks at it.
+    pub(crate) fn observed(body: B, mut observer: Observer) -> Self {
         if body.is_end_stream() {
-            tap.look(|seen| Seen::Whole(seen.whole().clone()));
+            observer.report(|seen| Observed::Whole(seen.whole().clone()));
         }
-        Self { read: Read::default(), rest: Rest::All { body }, tap: Some(Box::new(tap)) }
+        Self {
+            read: Read::default(),
+            unread: Unread::All { body },
+            observer: Some(Box::new(observer)),
+        }
     }
 }
 
 impl<B> RequestBody<B> {
-    /// Was the body read before it was passed on, as it is for protected requests?
+    /// True if the body was read before it was passed on, as for protected requests.
     pub const fn was_read(&self) -> bool {
-        matches!(self.rest, Rest::None)
+        matches!(self.unread, Unread::None)
     }
 
     /// The client's own body, as far as it has not been read.
     pub fn unread(&self) -> Option<&B> {
-        match &self.rest {
-            Rest::None => None,
-            Rest::All { body } => Some(body),
-            Rest::Some { body } => Some(body),
+        match &self.unread {
+            Unread::None => None,
+            Unread::All { body } => Some(body),
+            Unread::Some { body } => Some(body),
         }
+    }
+}
+
+impl<B> ResponseBody<B> {
+    /// What was read, and then the rest.
+    pub(crate) const fn partly(read: Read, rest: Pin<Box<B>>) -> Self {
+        Self { read, unread: Unread::Some { body: rest }, observer: None }
     }
 }
 
@@ -291,10 +300,10 @@ impl<B: Unpin> ResponseBody<B> {
     /// before it and is not in it. `None` if all of it was read, or if this is an answer of the
     /// layer's own, such as a replay.
     pub fn unread_mut(&mut self) -> Option<&mut B> {
-        match &mut self.rest {
-            Rest::None => None,
-            Rest::All { body } => Some(body),
-            Rest::Some { body } => Some(body),
+        match &mut self.unread {
+            Unread::None => None,
+            Unread::All { body } => Some(body),
+            Unread::Some { body } => Some(body),
         }
     }
 }
@@ -315,18 +324,18 @@ mod tests {
 
     use super::*;
 
-    fn read(pieces: &[&'static str]) -> Read {
+    fn read(chunks: &[&'static str]) -> Read {
         let mut read = Read::default();
-        for piece in pieces {
-            read.push(Bytes::from_static(piece.as_bytes()));
+        for chunk in chunks {
+            read.push(Bytes::from_static(chunk.as_bytes()));
         }
         read
     }
 
     #[tokio::test]
-    async fn what_was_read_comes_before_the_rest() {
+    async fn buffered_bytes_come_before_the_unread_part() {
         let rest = Box::pin(Full::new(Bytes::from_static(b"rest")));
-        let body = RequestBody::partly(read(&["a", "", "b"]), rest);
+        let body = ResponseBody::partly(read(&["a", "", "b"]), rest);
         assert_eq!(body.size_hint().exact(), Some(6));
         assert_eq!(body.collect().await.unwrap().to_bytes(), "abrest");
     }
@@ -345,7 +354,7 @@ mod tests {
     }
 
     #[test]
-    fn pieces_become_whole_once() {
+    fn chunks_are_joined_once() {
         let mut read = read(&["a", "b"]);
         assert_eq!(read.whole(), "ab");
         assert_eq!(read.len(), 2);
@@ -355,7 +364,7 @@ mod tests {
 
     /// The three states of a body: read whole, passed on as it came, read in part.
     #[test]
-    fn what_has_not_been_read_can_be_reached() {
+    fn the_unread_part_is_accessible() {
         fn full(text: &'static str) -> Full<Bytes> {
             Full::new(Bytes::from_static(text.as_bytes()))
         }
@@ -371,84 +380,88 @@ mod tests {
         assert_eq!(reply(ResponseBody::partly(read(&["start"]), rest())), Some(4));
         assert_eq!(request(&RequestBody::read(read(&["start"]))), None);
         assert_eq!(request(&RequestBody::passed(full("all"))), Some(3));
-        assert_eq!(request(&RequestBody::partly(read(&["start"]), rest())), Some(4));
     }
 
     fn data(frame: Option<Frame<Bytes>>) -> Bytes {
         frame.unwrap().into_data().unwrap()
     }
 
-    /// A server drops a body once it has the last piece, and a slow client takes it much later.
+    /// A server drops a body once it has the last chunk, and a slow client takes it much later.
     #[test]
-    fn what_was_handed_out_takes_room_until_it_is_gone() {
-        let room = Room::new(100_000);
-        let mut read = Read::within(&room);
+    fn emitted_chunks_count_until_they_are_dropped() {
+        let budget = BodyBudget::new(100_000);
+        let mut read = Read::within(&budget);
         for len in [6_000, 10, 5_000] {
-            assert!(read.take_room(len as u64));
+            assert!(read.reserve(len as u64));
             read.push(vec![b'x'; len].into());
         }
         let [large, small, other] = [(); 3].map(|()| data(read.next()));
         assert_eq!((large.len(), small.len(), other.len()), (6_000, 10, 5_000));
-        assert_eq!(room.taken(), 11_010);
+        assert_eq!(budget.used(), 11_010);
         drop(read);
-        assert_eq!(room.taken(), 11_000);
+        assert_eq!(budget.used(), 11_000);
         drop(large);
-        assert_eq!(room.taken(), 5_000);
+        assert_eq!(budget.used(), 5_000);
         drop(other);
-        assert_eq!(room.taken(), 0);
+        assert_eq!(budget.used(), 0);
     }
 
     #[test]
-    fn a_whole_takes_room_once() {
-        let room = Room::new(20_000);
-        let mut read = Read::within(&room);
+    fn a_joined_body_counts_once() {
+        let budget = BodyBudget::new(20_000);
+        let mut read = Read::within(&budget);
         for _ in 0..2 {
-            assert!(read.take_room(10_000));
+            assert!(read.reserve(10_000));
             read.push(vec![b'x'; 10_000].into());
         }
-        assert_eq!((read.whole().len(), room.taken()), (20_000, 20_000));
+        assert_eq!((read.whole().len(), budget.used()), (20_000, 20_000));
         let whole = data(read.next());
         drop(read);
-        assert_eq!((whole.len(), room.taken()), (20_000, 20_000));
+        assert_eq!((whole.len(), budget.used()), (20_000, 20_000));
         drop(whole);
-        assert_eq!(room.taken(), 0);
+        assert_eq!(budget.used(), 0);
     }
 
-    /// A tap on a body of these frames, and what it saw once all have passed.
-    fn tapped(room: &Arc<Room>, max: u64, pieces: &[Bytes]) -> (Tap, mpsc::Receiver<Seen>) {
+    /// A observer on a body of these frames, and what it saw once all have passed.
+    fn observed(
+        budget: &Arc<BodyBudget>,
+        max: u64,
+        chunks: &[Bytes],
+    ) -> (Observer, mpsc::Receiver<Observed>) {
         let (sender, seen) = mpsc::channel();
-        let mut tap = Tap::new(max, room, move |seen| drop(sender.send(seen)));
-        for piece in pieces {
-            tap.passes::<()>(Some(&Ok(Frame::data(piece.clone()))), false);
+        let mut observer = Observer::new(max, budget, move |seen| drop(sender.send(seen)));
+        for chunk in chunks {
+            observer.on_frame::<()>(Some(&Ok(Frame::data(chunk.clone()))), false);
         }
-        (tap, seen)
+        (observer, seen)
     }
 
     #[test]
-    fn a_tap_takes_room_and_holds_no_foreign_buffers() {
-        let room = Room::new(10_000);
+    fn an_observer_counts_its_bytes_and_holds_no_foreign_buffers() {
+        let budget = BodyBudget::new(10_000);
         let buffer = Bytes::from(vec![b'x'; 5_000]);
-        let pieces: Vec<_> = (0..5_000).map(|at| buffer.slice(at..=at)).collect();
-        let (mut tap, seen) = tapped(&room, 5_000, &pieces);
-        drop(pieces);
-        assert!(buffer.is_unique(), "the tap holds the buffer of the pieces");
-        assert_eq!((seen.try_recv().is_err(), room.taken()), (true, 5_000));
-        tap.passes::<()>(None, true);
-        assert!(matches!(seen.try_recv().unwrap(), Seen::Whole(whole) if whole == buffer));
-        assert_eq!(room.taken(), 0);
+        let chunks: Vec<_> = (0..5_000).map(|at| buffer.slice(at..=at)).collect();
+        let (mut observer, seen) = observed(&budget, 5_000, &chunks);
+        drop(chunks);
+        assert!(buffer.is_unique(), "the observer holds the buffer of the chunks");
+        assert_eq!((seen.try_recv().is_err(), budget.used()), (true, 5_000));
+        observer.on_frame::<()>(None, true);
+        assert!(matches!(seen.try_recv().unwrap(), Observed::Whole(whole) if whole == buffer));
+        assert_eq!(budget.used(), 0);
     }
 
     #[test]
-    fn a_tap_that_finds_no_room_holds_nothing() {
-        let piece = Bytes::from(vec![b'x'; 60]);
+    fn an_observer_over_budget_holds_nothing() {
+        let chunk = Bytes::from(vec![b'x'; 60]);
         for (max, is_no_room) in [(1_000, true), (100, false)] {
-            let room = Room::new(if is_no_room { 100 } else { 1_000 });
-            let (tap, seen) = tapped(&room, max, &[piece.clone(), piece.clone(), piece.slice(..9)]);
+            let budget = BodyBudget::new(if is_no_room { 100 } else { 1_000 });
+            let (observer, seen) =
+                observed(&budget, max, &[chunk.clone(), chunk.clone(), chunk.slice(..9)]);
             let seen = seen.try_recv().unwrap();
-            assert_eq!(matches!(seen, Seen::NoRoom), is_no_room);
-            assert_eq!(matches!(seen, Seen::TooLarge), !is_no_room);
+            assert_eq!(matches!(seen, Observed::OverBudget), is_no_room);
+            assert_eq!(matches!(seen, Observed::TooLarge), !is_no_room);
             // Nor is what passes after that held.
-            assert!(tap.seen.is_empty() && room.taken() == 0);
+            assert!(observer.buffer.is_empty() && budget.used() == 0);
         }
     }
 }

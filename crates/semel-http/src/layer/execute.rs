@@ -2,6 +2,7 @@
 
 use std::future::poll_fn;
 use std::sync::Arc;
+use std::time::Duration;
 
 use bytes::Bytes;
 use http::header::HeaderValue;
@@ -12,39 +13,43 @@ use tokio::sync::oneshot;
 use tokio::time::Instant;
 use tower_service::Service;
 
-use super::keep::keep;
-use super::room::Room;
+use super::body_budget::BodyBudget;
+use super::outcome::outcome_of;
 use super::{BoxError, RequestBody, ResponseBody};
 use crate::headers;
-use crate::observe::Underway;
+use crate::observe::ExecutionLog;
 use crate::routes::Route;
 
-/// What the inner service gave, for the client of this very attempt.
-pub(crate) struct Live<R, E> {
+/// The inner service's response, for the client of this attempt.
+pub(crate) struct LiveResponse<R, E> {
     pub(crate) response: Result<Response<ResponseBody<R>>, E>,
-    pub(crate) took: std::time::Duration,
+    pub(crate) took: Duration,
+    /// False if the work surely has not begun.
+    pub(crate) has_begun: bool,
 }
 
-/// All that an execution needs.
-pub(crate) struct Job<I, B, R, E> {
+/// An execution that is ready to start.
+pub(crate) struct ExecutionTask<I, B, R, E> {
     pub(crate) inner: I,
     pub(crate) request: Request<RequestBody<B>>,
     pub(crate) route: Arc<Route>,
     pub(crate) id: RecordId,
-    pub(crate) room: Arc<Room>,
-    /// Where the client may still wait.
-    pub(crate) report: oneshot::Sender<Live<R, E>>,
+    pub(crate) budget: Arc<BodyBudget>,
+    /// The service logs the start itself.
+    pub(crate) service_logs_start: bool,
+    /// The channel to the client's response, which may be closed.
+    pub(crate) report: oneshot::Sender<LiveResponse<R, E>>,
 }
 
-// === impl Job ===
+// === impl ExecutionTask ===
 
-impl<I, B, R> Job<I, B, R, I::Error>
+impl<I, B, R> ExecutionTask<I, B, R, I::Error>
 where
     I: Service<Request<RequestBody<B>>, Response = Response<R>>,
     R: Body<Data = Bytes, Error: Into<BoxError>> + Send + 'static,
 {
-    /// Calls the inner service and says how it ended. The reply for the client goes aside: it need
-    /// not be the stored one, which may be a mere tombstone.
+    /// Calls the inner service and returns the outcome. The client's response is sent separately:
+    /// it may differ from the stored reply, which may be a tombstone.
     pub(crate) fn execute(mut self, fence: Option<Fence>) -> impl Future<Output = Outcome> {
         if let Some(fence) = fence {
             let fence = HeaderValue::from(fence.get());
@@ -54,42 +59,49 @@ where
         // moved out of that.
         async move {
             let began = Instant::now();
-            let underway = Underway::begin(&self.route, self.id, fence);
+            let mut log = ExecutionLog::new(&self.route, self.id, fence);
             let asked = match poll_fn(|context| self.inner.poll_ready(context)).await {
-                Ok(()) => self.inner.call(self.request),
-                // It was not even asked.
+                Ok(()) => {
+                    if !self.service_logs_start {
+                        log.begin();
+                    } else if let Some(start) = log.begin_on_signal() {
+                        self.request.extensions_mut().insert(start);
+                    }
+                    self.inner.call(self.request)
+                }
+                // The service was not called.
                 Err(error) => {
-                    let live = Live { response: Err(error), took: began.elapsed() };
                     let outcome = Outcome::FailedForNow(Reply::default());
-                    return ended(&underway, outcome, live, self.report);
+                    return ended(&log, outcome, Err(error), began.elapsed(), self.report);
                 }
             };
             let kept = match asked.await {
-                Ok(response) => keep(response, self.route.policy(), &self.room),
+                Ok(response) => outcome_of(response, self.route.policy(), &self.budget),
                 Err(error) => {
-                    let live = Live { response: Err(error), took: began.elapsed() };
                     let outcome = Outcome::Unknown(Reply::default());
-                    return ended(&underway, outcome, live, self.report);
+                    return ended(&log, outcome, Err(error), began.elapsed(), self.report);
                 }
             };
             let (outcome, response) = kept.await;
             let took = began.elapsed();
             self.route.latency.note(took);
-            ended(&underway, outcome, Live { response: Ok(response), took }, self.report)
+            ended(&log, outcome, Ok(response), took, self.report)
         }
     }
 }
 
-/// Reports the end of an execution, to the client if it is still there.
+/// Reports the end of an execution, also to its client if that is still connected.
 fn ended<R, E>(
-    underway: &Underway<'_>,
+    log: &ExecutionLog<'_>,
     outcome: Outcome,
-    live: Live<R, E>,
-    report: oneshot::Sender<Live<R, E>>,
+    response: Result<Response<ResponseBody<R>>, E>,
+    took: Duration,
+    report: oneshot::Sender<LiveResponse<R, E>>,
 ) -> Outcome {
-    underway.end(&outcome);
+    log.end(&outcome);
+    let live = LiveResponse { response, took, has_begun: log.is_begun() };
     if report.send(live).is_err() {
-        underway.unheard(&outcome);
+        log.log_detached_end(&outcome);
     }
     outcome
 }

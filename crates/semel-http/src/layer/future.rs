@@ -11,16 +11,16 @@ pub(crate) type Boxed<R, E> =
     Pin<Box<dyn Future<Output = Result<Response<ResponseBody<R>>, E>> + Send>>;
 
 pin_project! {
-    /// The future of [`Semel`](super::Semel) and [`KeyedService`](super::KeyedService).
+    /// The future of [`Semel`](super::Semel) and [`IdempotentService`](super::IdempotentService).
     pub struct ResponseFuture<F, R, E> {
         #[pin]
-        way: Way<F, R, E>,
+        state: State<F, R, E>,
     }
 }
 
 pin_project! {
-    #[project = WayProjection]
-    enum Way<F, R, E> {
+    #[project = StateProjection]
+    enum State<F, R, E> {
         /// Passed on: the inner service's own future.
         Passed { #[pin] future: F },
         Protected { future: Boxed<R, E> },
@@ -31,13 +31,13 @@ pin_project! {
 
 impl<F, R, E> ResponseFuture<F, R, E> {
     pub(crate) const fn passed(future: F) -> Self {
-        Self { way: Way::Passed { future } }
+        Self { state: State::Passed { future } }
     }
 
     pub(crate) fn protected(
         future: impl Future<Output = Result<Response<ResponseBody<R>>, E>> + Send + 'static,
     ) -> Self {
-        Self { way: Way::Protected { future: Box::pin(future) } }
+        Self { state: State::Protected { future: Box::pin(future) } }
     }
 }
 
@@ -48,12 +48,12 @@ where
     type Output = Result<Response<ResponseBody<R>>, E>;
 
     fn poll(self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Self::Output> {
-        match self.project().way.project() {
-            WayProjection::Passed { future } => {
+        match self.project().state.project() {
+            StateProjection::Passed { future } => {
                 let response = ready!(future.poll(context))?;
                 Poll::Ready(Ok(response.map(ResponseBody::passed)))
             }
-            WayProjection::Protected { future } => future.as_mut().poll(context),
+            StateProjection::Protected { future } => future.as_mut().poll(context),
         }
     }
 }

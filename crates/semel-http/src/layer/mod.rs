@@ -1,26 +1,26 @@
-//! The tower layers: [`SemelLayer`], under which the engine claims, and [`KeyedLayer`], under which
-//! the handler does.
+//! The tower layers: [`SemelLayer`], where the engine claims, and [`IdempotentLayer`], where the
+//! handler does.
 
 mod admit;
 mod answer;
-mod arrival;
 mod body;
+mod body_budget;
+mod chunks;
 mod execute;
 mod future;
-mod keep;
-mod keyed;
-mod pieces;
+mod idempotent;
+mod outcome;
 mod protect;
 mod reading;
-mod recorded;
-mod refused;
-mod room;
+mod rejection;
+mod replay;
+mod routing;
 mod shadow;
 
 pub use body::{ReplyBody, RequestBody, ResponseBody};
 pub use future::ResponseFuture;
-pub use keep::OutcomeKind;
-pub use keyed::{Keyed, KeyedLayer, KeyedService};
+pub use idempotent::{IdempotentLayer, IdempotentRequest, IdempotentService};
+pub use outcome::OutcomeKind;
 pub use reading::TimedOut;
 
 use std::error::Error;
@@ -32,22 +32,23 @@ use http::{Request, Response};
 use http_body::Body;
 use semel_core::Timestamp;
 use semel_engine::Engine;
-use semel_store::{Clock, Store};
+use semel_store::Clock;
 use tower_layer::Layer;
 use tower_service::Service;
 
 use self::admit::Admission;
-use self::arrival::{Arrived, arrive};
-use self::room::Room;
+use self::body_budget::BodyBudget;
+use self::routing::{Routing, route_request};
 use crate::policy::Mode;
 use crate::routes::{Route, Routes};
+use crate::token::VerifyToken;
 
 /// Protects the services it is put around.
 ///
 /// The inner service is called in a task of its own: it runs to its end and its outcome is settled
 /// even if the client hangs up (I9). It must be `Clone`, as services of axum, hyper and tonic are.
 ///
-/// A handler may overrule what its status says about the outcome by putting an [`OutcomeKind`] into
+/// A handler may override the outcome of its status by putting an [`OutcomeKind`] into
 /// the extensions of its response. It finds the fence of its execution in the request's header
 /// `Idempotency-Fence`.
 ///
@@ -90,28 +91,30 @@ use crate::routes::{Route, Routes};
 /// # Ok(())
 /// # }
 /// ```
-#[derive(Debug)]
-pub struct SemelLayer<S> {
-    shared: Arc<Shared<S>>,
+#[derive(Clone, Debug)]
+pub struct SemelLayer {
+    shared: Arc<Shared>,
 }
 
 /// A service under protection; made by [`SemelLayer`].
-#[derive(Debug)]
-pub struct Semel<S, I> {
-    shared: Arc<Shared<S>>,
+#[derive(Clone, Debug)]
+pub struct Semel<I> {
+    shared: Arc<Shared>,
     inner: I,
 }
 
-/// The route that a request came under, as an extension of the request, unless none matched.
+/// The route that matched a request, as an extension of the request, unless none matched.
 #[derive(Clone, Debug)]
 pub struct MatchedRoute(pub Arc<Route>);
 
-#[derive(Debug)]
-pub(crate) struct Shared<S> {
-    engine: Engine<S>,
+#[derive(Clone, Debug)]
+pub(crate) struct Shared {
+    engine: Engine,
     routes: Routes,
     admission: Admission,
     clock: StoreClock,
+    /// The service logs the start of an execution.
+    service_logs_start: bool,
 }
 
 /// The clock of the store, if it is known here.
@@ -123,17 +126,19 @@ pub(crate) type BoxError = Box<dyn Error + Send + Sync>;
 
 // === impl SemelLayer ===
 
-impl<S: Store> SemelLayer<S> {
+impl SemelLayer {
     /// A layer over an engine, for these routes.
-    pub fn new(engine: Engine<S>, routes: Routes) -> Self {
+    pub fn new(engine: Engine, routes: Routes) -> Self {
         let (admission, clock) = (Admission::default(), StoreClock::UNKNOWN);
-        Self { shared: Arc::new(Shared { engine, routes, admission, clock }) }
+        let service_logs_start = false;
+        let shared = Shared { engine, routes, admission, clock, service_logs_start };
+        Self { shared: Arc::new(shared) }
     }
 
     /// The same with a namespace of its own: applications that share a store do not share records.
     #[must_use]
     pub fn namespace(self, namespace: &str) -> Self {
-        self.with(|admission| admission.namespace = namespace.into())
+        self.with(|shared| shared.admission.namespace = namespace.into())
     }
 
     /// The same holding at most so many bytes of bodies at once, over all requests: 256 MiB unless
@@ -145,38 +150,52 @@ impl<S: Store> SemelLayer<S> {
     /// request should be copied.
     #[must_use]
     pub fn max_buffered(self, bytes: u64) -> Self {
-        self.with(|admission| admission.room = Room::new(bytes))
+        self.with(|shared| shared.admission.budget = BodyBudget::new(bytes))
+    }
+
+    /// The same believing only tokens that were verified: for routes whose scope has `jwt:CLAIM`.
+    /// Without a verifier claims are read as they stand, which is for services behind something that
+    /// verifies tokens; the preset `payments` refuses them unless
+    /// [`jwt_unverified`](crate::RoutePolicyBuilder::jwt_unverified) says otherwise.
+    ///
+    /// A token that is refused is answered 401 `idempotency_scope_missing`, whatever
+    /// `on_missing_scope` says, and nothing is executed. Only requests that come under protection are
+    /// looked at: it is no replacement for the service's own check of tokens.
+    #[must_use]
+    pub fn verifier(self, verifier: Arc<dyn VerifyToken>) -> Self {
+        self.with(|shared| shared.admission.verifier = Some(verifier))
+    }
+
+    /// The same with the service saying when the work of an execution begins: it takes an
+    /// [`ExecutionStart`](crate::ExecutionStart) out of the request's extensions and calls its `log` before anything
+    /// takes effect. Without this the start of an execution is logged before the service is called.
+    ///
+    /// It is for proxies, whose work has not begun while they have no connection. What ends as
+    /// [`OutcomeKind::FailedForNow`] before that has no line for its start, and shares one per second for its end, so
+    /// that an outage does not write two lines per request.
+    #[must_use]
+    pub fn service_logs_start(self) -> Self {
+        self.with(|shared| shared.service_logs_start = true)
     }
 
     /// The same knowing the clock of its store: the one that the store was given, or a
     /// [`ServerClock`](semel_store::ServerClock) that follows its server's. Without it, a duplicate of
-    /// work whose process died cannot be told when its lease ends: its `Retry-After` is how long the
-    /// work usually takes.
+    /// work whose process died does not get the end of its lease: its `Retry-After` is the usual
+    /// latency of the work.
     #[must_use]
     pub fn clock(self, clock: impl Clock) -> Self {
-        let Shared { engine, routes, admission, .. } = &*self.shared;
-        let (engine, routes, admission) = (engine.clone(), routes.clone(), admission.clone());
-        let clock = StoreClock(Some(Arc::new(clock)));
-        Self { shared: Arc::new(Shared { engine, routes, admission, clock }) }
+        self.with(|shared| shared.clock = StoreClock(Some(Arc::new(clock))))
     }
 
-    fn with(self, change: impl FnOnce(&mut Admission)) -> Self {
-        let Shared { engine, routes, admission, clock } = &*self.shared;
-        let (engine, routes, clock) = (engine.clone(), routes.clone(), clock.clone());
-        let mut admission = admission.clone();
-        change(&mut admission);
-        Self { shared: Arc::new(Shared { engine, routes, admission, clock }) }
+    fn with(self, change: impl FnOnce(&mut Shared)) -> Self {
+        let mut shared = Arc::unwrap_or_clone(self.shared);
+        change(&mut shared);
+        Self { shared: Arc::new(shared) }
     }
 }
 
-impl<S> Clone for SemelLayer<S> {
-    fn clone(&self) -> Self {
-        Self { shared: self.shared.clone() }
-    }
-}
-
-impl<S, I> Layer<I> for SemelLayer<S> {
-    type Service = Semel<S, I>;
+impl<I> Layer<I> for SemelLayer {
+    type Service = Semel<I>;
 
     fn layer(&self, inner: I) -> Self::Service {
         Semel { shared: self.shared.clone(), inner }
@@ -185,15 +204,8 @@ impl<S, I> Layer<I> for SemelLayer<S> {
 
 // === impl Semel ===
 
-impl<S, I: Clone> Clone for Semel<S, I> {
-    fn clone(&self) -> Self {
-        Self { shared: self.shared.clone(), inner: self.inner.clone() }
-    }
-}
-
-impl<S, I, B, R> Service<Request<B>> for Semel<S, I>
+impl<I, B, R> Service<Request<B>> for Semel<I>
 where
-    S: Store,
     I: Service<Request<RequestBody<B>>, Response = Response<R>> + Clone + Send + 'static,
     I::Error: Send + 'static,
     I::Future: Send + 'static,
@@ -211,16 +223,20 @@ where
     }
 
     fn call(&mut self, request: Request<B>) -> Self::Future {
-        let arrival = match arrive(&self.shared.routes, request) {
-            // The cheap way first: nothing is boxed for what is passed on.
-            Arrived::Pass(request) => return ResponseFuture::passed(self.inner.call(request)),
-            Arrived::Admit(arrival) => arrival,
+        let routed = match route_request(&self.shared.routes, request) {
+            // Nothing is boxed for requests that are passed on.
+            Routing::Pass(request) => return ResponseFuture::passed(self.inner.call(request)),
+            Routing::Admit(routed) => routed,
+            Routing::Refuse(refusal) => {
+                let answer = std::future::ready(Ok(refusal.answer()));
+                return ResponseFuture::protected(answer);
+            }
         };
         let (shared, inner) = (self.shared.clone(), take_ready(&mut self.inner));
-        match arrival.route.policy().mode {
-            Mode::Shadow => ResponseFuture::protected(shadow::watch(shared, inner, arrival)),
+        match routed.route.policy().mode {
+            Mode::Shadow => ResponseFuture::protected(shadow::watch(shared, inner, routed)),
             Mode::Protect | Mode::Off => {
-                ResponseFuture::protected(protect::protect(shared, inner, arrival))
+                ResponseFuture::protected(protect::protect(shared, inner, routed))
             }
         }
     }
@@ -236,7 +252,7 @@ impl StoreClock {
     }
 }
 
-/// The inner service that was asked whether it is ready is the one to call.
+/// Takes the service that was polled ready, and leaves a clone.
 fn take_ready<I: Clone>(inner: &mut I) -> I {
     let ready = inner.clone();
     std::mem::replace(inner, ready)

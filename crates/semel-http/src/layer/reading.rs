@@ -11,15 +11,15 @@ use tokio::time::timeout;
 
 use super::BoxError;
 use super::body::Read;
-use super::room::Room;
+use super::body_budget::BodyBudget;
 
-/// The error of a body that took too long. Bodies that give up on slow senders should fail with
-/// it, so that the answer can say so.
+/// The error of a body that took too long. Bodies with a time limit should fail with it, so that
+/// the problem is `request_timeout`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("the body took too long to arrive")]
 pub struct TimedOut;
 
-/// What came of reading a body.
+/// The result of reading a body.
 pub(crate) enum Reading<B> {
     /// All of it.
     Whole(Read),
@@ -29,8 +29,8 @@ pub(crate) enum Reading<B> {
     Broken(BoxError),
     /// It took too long.
     Late,
-    /// Too much is held for others: what was read, and the rest.
-    NoRoom(Read, Pin<Box<B>>),
+    /// Over the memory budget: what was read, and the rest.
+    OverBudget(Read, Pin<Box<B>>),
 }
 
 /// Reads a body of at most `max` bytes.
@@ -38,7 +38,7 @@ pub(crate) async fn read<B>(
     body: B,
     max: u64,
     within: Option<Duration>,
-    room: &Arc<Room>,
+    budget: &Arc<BodyBudget>,
 ) -> Reading<B>
 where
     B: Body<Data = Bytes, Error: Into<BoxError>> + Send + 'static,
@@ -50,12 +50,12 @@ where
         return Reading::Whole(Read::default());
     }
     match within {
-        Some(limit) => timeout(limit, collect(body, max, room)).await.unwrap_or(Reading::Late),
-        None => collect(body, max, room).await,
+        Some(limit) => timeout(limit, collect(body, max, budget)).await.unwrap_or(Reading::Late),
+        None => collect(body, max, budget).await,
     }
 }
 
-/// Reads a body and throws it away; says whether its end was reached.
+/// Reads and discards a body. Returns true if its end was reached.
 pub(crate) async fn drain<B>(body: B, max: u64, within: Duration) -> bool
 where
     B: Body<Data = Bytes>,
@@ -79,13 +79,13 @@ where
     timeout(within, to_the_end).await.unwrap_or(false)
 }
 
-async fn collect<B>(body: B, max: u64, room: &Arc<Room>) -> Reading<B>
+async fn collect<B>(body: B, max: u64, budget: &Arc<BodyBudget>) -> Reading<B>
 where
     B: Body<Data = Bytes, Error: Into<BoxError>> + Send + 'static,
 {
     // Boxed, so that the rest of a body that is too large can be handed on.
     let mut body = Box::pin(body);
-    let mut read = Read::within(room);
+    let mut read = Read::within(budget);
     let mut left = max;
     while let Some(frame) = body.frame().await {
         let frame = match frame {
@@ -95,11 +95,11 @@ where
         match frame.into_data() {
             Ok(data) => {
                 let len = data.len() as u64;
-                let has_room = read.take_room(len);
+                let fits = read.reserve(len);
                 read.push(data);
                 match left.checked_sub(len) {
                     None => return Reading::TooLarge(read, body),
-                    Some(_) if !has_room => return Reading::NoRoom(read, body),
+                    Some(_) if !fits => return Reading::OverBudget(read, body),
                     Some(less) => left = less,
                 }
             }
@@ -132,13 +132,13 @@ mod tests {
 
     use http_body::Frame;
 
-    use super::super::RequestBody;
+    use super::super::ResponseBody;
     use super::*;
 
-    /// A body in pieces, of which only one is there at a time.
-    struct InPieces(VecDeque<usize>);
+    /// A body in chunks, of which only one is there at a time.
+    struct InChunks(VecDeque<usize>);
 
-    impl Body for InPieces {
+    impl Body for InChunks {
         type Data = Bytes;
         type Error = Infallible;
 
@@ -146,42 +146,42 @@ mod tests {
             mut self: Pin<&mut Self>,
             _: &mut Context<'_>,
         ) -> Poll<Option<Result<Frame<Bytes>, Infallible>>> {
-            let piece = self.0.pop_front().map(|len| Frame::data(vec![b'x'; len].into()));
-            Poll::Ready(piece.map(Ok))
+            let chunk = self.0.pop_front().map(|len| Frame::data(vec![b'x'; len].into()));
+            Poll::Ready(chunk.map(Ok))
         }
     }
 
-    /// What is left of a body of three pieces of 10,000 bytes that could not be read whole.
-    async fn start_of(max: u64, room: &Arc<Room>) -> RequestBody<InPieces> {
-        match read(InPieces([10_000; 3].into()), max, None, room).await {
-            Reading::TooLarge(start, rest) | Reading::NoRoom(start, rest) => {
-                RequestBody::partly(start, rest)
+    /// What is left of a body of three chunks of 10,000 bytes that could not be read whole.
+    async fn start_of(max: u64, budget: &Arc<BodyBudget>) -> ResponseBody<InChunks> {
+        match read(InChunks([10_000; 3].into()), max, None, budget).await {
+            Reading::TooLarge(start, rest) | Reading::OverBudget(start, rest) => {
+                ResponseBody::partly(start, rest)
             }
             _ => panic!("it was read"),
         }
     }
 
-    /// Whoever gets the start of a body still holds it in memory.
+    /// The start of a body stays in memory until its chunks are dropped.
     #[tokio::test]
-    async fn the_start_of_a_body_takes_room_until_it_is_gone() {
-        // The piece that goes over the limit is counted if it can be.
-        for (max, room_max, taken) in [(15_000, 50_000, 20_000), (50_000, 15_000, 10_000)] {
-            let room = Room::new(room_max);
-            let mut body = start_of(max, &room).await;
-            assert_eq!(room.taken(), taken);
-            let mut pieces = Vec::new();
+    async fn the_start_of_a_body_counts_until_it_is_dropped() {
+        // The chunk that goes over the limit is counted if it can be.
+        for (max, budget_max, taken) in [(15_000, 50_000, 20_000), (50_000, 15_000, 10_000)] {
+            let budget = BodyBudget::new(budget_max);
+            let mut body = start_of(max, &budget).await;
+            assert_eq!(budget.used(), taken);
+            let mut chunks = Vec::new();
             while let Some(frame) = body.frame().await {
-                pieces.push(frame.unwrap().into_data().unwrap());
+                chunks.push(frame.unwrap().into_data().unwrap());
             }
             drop(body);
-            assert_eq!((pieces.concat().len(), room.taken()), (30_000, taken));
+            assert_eq!((chunks.concat().len(), budget.used()), (30_000, taken));
             // What comes after the start passes, and is not counted.
-            pieces.truncate(2);
-            assert_eq!(room.taken(), taken);
-            pieces.remove(0);
-            assert_eq!(room.taken(), taken - 10_000);
-            drop(pieces);
-            assert_eq!(room.taken(), 0);
+            chunks.truncate(2);
+            assert_eq!(budget.used(), taken);
+            chunks.remove(0);
+            assert_eq!(budget.used(), taken - 10_000);
+            drop(chunks);
+            assert_eq!(budget.used(), 0);
         }
     }
 }

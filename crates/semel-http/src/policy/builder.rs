@@ -1,12 +1,17 @@
+use std::num::NonZero;
 use std::time::Duration;
 
 use http::StatusCode;
-use http::header::{self, HeaderName, HeaderValue};
+use http::header::{HeaderName, HeaderValue};
 use semel_core::{
     InFlight, KeyFormat, KeyLimits, OnAbandoned, OnStoreDown, OnUnknown, Policy, PolicyFault,
 };
+use semel_engine::{Rate, ScopeLimits};
 
-use super::{KeyRule, Mode, OnMissingScope, Preset, Profile, RoutePolicy, StatusPattern};
+use super::{
+    EncodedSlash, JwtUnverified, KeyRule, Mode, OnMissingScope, PathComparison, Preset, Profile,
+    RoutePolicy, StatusPattern,
+};
 use crate::headers;
 use crate::json::Pointer;
 use crate::source::{PartSource, ScopeSource};
@@ -17,6 +22,14 @@ use crate::source::{PartSource, ScopeSource};
 pub struct RoutePolicyBuilder {
     policy: RoutePolicy,
     core: CoreChoices,
+    kept: KeptChoices,
+}
+
+/// How much one client may have in the store. It becomes a rate once the `ttl` is known.
+#[derive(Clone, Copy, Debug, Default)]
+struct KeptChoices {
+    records: Option<NonZero<u64>>,
+    bytes: Option<NonZero<u64>>,
 }
 
 /// What becomes the core's policy.
@@ -54,7 +67,7 @@ pub enum RoutePolicyFault {
         "scope is empty; name at least one source, or write global if all clients may share keys"
     )]
     NoScopeSource,
-    /// `global` beside an identity says two things.
+    /// `global` and an identity contradict each other.
     #[error("scope has global beside other sources; global alone, or the others without it")]
     GlobalBesideOthers,
     /// A key of no characters.
@@ -71,6 +84,15 @@ pub enum RoutePolicyFault {
     /// A body must get some time.
     #[error("request_body_timeout must be above zero and at most an hour")]
     BadRequestBodyTimeout,
+    /// A client can write any claim into a token that nothing verifies.
+    #[error(
+        "jwt_unverified is warn, which the preset payments does not go with; write behind-a-verifier if \
+         something in front verifies tokens, or refuse"
+    )]
+    UnverifiedPayments,
+    /// A limit under which no request could execute.
+    #[error("max_executions_per_scope is 0, so that nothing executes; write 1 or more")]
+    NoExecutions,
     /// More than memory should hold for one request.
     #[error("{name} is {bytes} bytes, and must be at most 1 GiB")]
     BodyLimitTooLarge {
@@ -120,9 +142,14 @@ impl Default for RoutePolicyBuilder {
             key: KeyRule::ByMethod,
             key_from: vec![PartSource::Header(headers::IDEMPOTENCY_KEY)],
             key_limits: KeyLimits::default(),
-            scope: vec![ScopeSource::Header(header::AUTHORIZATION)],
+            scope: vec![ScopeSource::Auto],
             on_missing_scope: OnMissingScope::Anonymous,
-            fingerprint_headers: vec![header::CONTENT_TYPE],
+            jwt_unverified: JwtUnverified::Warn,
+            scope_limits: ScopeLimits::default(),
+            path_case: PathComparison::Exact,
+            path_slash: PathComparison::Exact,
+            path_encoded_slash: EncodedSlash::Refuse,
+            fingerprint_headers: Vec::new(),
             fingerprint_ignore: Vec::new(),
             release_statuses: Vec::new(),
             unknown_statuses: Vec::new(),
@@ -135,7 +162,7 @@ impl Default for RoutePolicyBuilder {
             max_reply_body: 16 << 20,
             upstream_timeout: Duration::from_mins(1),
         };
-        Self { policy, core }.profile(Profile::Classic)
+        Self { policy, core, kept: KeptChoices::default() }.profile(Profile::Classic)
     }
 }
 
@@ -178,6 +205,7 @@ impl RoutePolicyBuilder {
                 .on_unknown(OnUnknown::Hold)
                 .unknown_statuses(PAYMENTS_UNKNOWN.map(StatusPattern::One).to_vec())
                 .on_missing_scope(OnMissingScope::Reject)
+                .jwt_unverified(JwtUnverified::Refuse)
                 .ttl(Duration::from_hours(48)),
             Preset::Api => self.ttl(Duration::from_hours(24)),
             Preset::Notifications => self
@@ -202,6 +230,38 @@ impl RoutePolicyBuilder {
         self
     }
 
+    /// How many requests of one client may execute at once: 1,000 unless said otherwise. One more is answered 429
+    /// `too_many_keys`; what is replayed does not count.
+    #[must_use]
+    pub const fn max_executions_per_scope(mut self, executions: u32) -> Self {
+        self.policy.scope_limits.executions_max = executions;
+        self
+    }
+
+    /// How many keys that the store does not know one client may send: as many as it likes, unless said otherwise.
+    #[must_use]
+    pub const fn new_keys_per_scope(mut self, rate: Option<Rate>) -> Self {
+        self.policy.scope_limits.new_keys = rate;
+        self
+    }
+
+    /// How many records one client may begin in a `ttl`: as many as it likes, unless said otherwise. Of the records that
+    /// were begun on this route and in this process, at most twice as many live at once; see
+    /// [`ScopeLimits::records`].
+    #[must_use]
+    pub const fn max_records_per_scope(mut self, records: Option<NonZero<u64>>) -> Self {
+        self.kept.records = records;
+        self
+    }
+
+    /// How many bytes of replies one client may have recorded in a `ttl`: as many as it likes, unless said otherwise.
+    /// See [`ScopeLimits::record_bytes`].
+    #[must_use]
+    pub const fn max_record_bytes_per_scope(mut self, bytes: Option<NonZero<u64>>) -> Self {
+        self.kept.bytes = bytes;
+        self
+    }
+
     /// What a duplicate gets while the first attempt executes. The time of
     /// [`InFlight::Wait`] is that of [`wait_timeout`](Self::wait_timeout).
     #[must_use]
@@ -214,8 +274,11 @@ impl RoutePolicyBuilder {
     }
 
     /// The policy, or everything that is wrong with it.
-    pub fn build(self) -> Result<RoutePolicy, RoutePolicyError> {
+    pub fn build(mut self) -> Result<RoutePolicy, RoutePolicyError> {
         let mut faults = self.faults();
+        let in_ttl = |count| Rate::of(count, self.core.ttl);
+        self.policy.scope_limits.records = self.kept.records.map(in_ttl);
+        self.policy.scope_limits.record_bytes = self.kept.bytes.map(in_ttl);
         match self.core.build() {
             Ok(core) if faults.is_empty() => Ok(RoutePolicy { core, ..self.policy }),
             Ok(_) => Err(RoutePolicyError { faults }),
@@ -255,6 +318,10 @@ impl RoutePolicyBuilder {
             body_timeout.is_zero() || body_timeout > Duration::from_hours(1),
             Fault::BadRequestBodyTimeout,
         );
+        let reads_claims = policy.mode != Mode::Off && policy.reads_tokens();
+        let is_lax = reads_claims && policy.jwt_unverified == JwtUnverified::Warn;
+        check(is_lax && policy.preset == Some(Preset::Payments), Fault::UnverifiedPayments);
+        check(policy.scope_limits.executions_max == 0, Fault::NoExecutions);
         let limits = [
             ("max_request_body", policy.max_request_body),
             ("max_reply_body", policy.max_reply_body),
@@ -292,15 +359,23 @@ macro_rules! setters {
 setters! {
     /// Protect, only watch, or leave alone.
     mode: Mode => policy;
-    /// Does a request need a key?
+    /// Which requests need a key.
     key: KeyRule => policy;
     /// Where the key is looked for, in this order.
     key_from: Vec<PartSource> => policy;
     /// What makes up the client identity.
     scope: Vec<ScopeSource> => policy;
-    /// What happens to those who bring none.
+    /// What happens to requests without a client identity.
     on_missing_scope: OnMissingScope => policy;
-    /// Which headers are part of the fingerprint.
+    /// What becomes of claims in `scope`, if tokens are not verified.
+    jwt_unverified: JwtUnverified => policy;
+    /// How the upstream compares capitals and small letters in a path.
+    path_case: PathComparison => policy;
+    /// How the upstream compares `/a/` and `//a` with `/a`.
+    path_slash: PathComparison => policy;
+    /// What becomes of a path with `%2F` or `%5C`.
+    path_encoded_slash: EncodedSlash => policy;
+    /// Which headers are part of the fingerprint besides those that always are.
     fingerprint_headers: Vec<HeaderName> => policy;
     /// Which members of a JSON body are not part of it.
     fingerprint_ignore: Vec<Pointer> => policy;
@@ -313,7 +388,7 @@ setters! {
     mismatch_status: StatusCode => policy;
     /// What a replay carries besides the stored headers.
     replay_headers: Vec<(HeaderName, HeaderValue)> => policy;
-    /// Are `Set-Cookie` headers kept and replayed?
+    /// True if `Set-Cookie` headers are stored and replayed.
     replay_cookies: bool => policy;
     /// Where the id of what was made is found in a reply.
     result_from: Option<PartSource> => policy;
@@ -335,7 +410,7 @@ setters! {
     on_abandoned: OnAbandoned => core;
     /// What happens to unknown outcomes.
     on_unknown: OnUnknown => core;
-    /// What happens when the store cannot be asked.
+    /// What happens when the store is unavailable.
     on_store_down: OnStoreDown => core;
 }
 

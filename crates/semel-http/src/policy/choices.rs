@@ -3,19 +3,19 @@
 use std::fmt;
 use std::str::FromStr;
 
-/// What a route does.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+/// What a route does, from the least to the most.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Mode {
+    /// Everything passes.
+    Off,
+    /// Everything passes; what protection would have done is counted and logged.
+    Shadow,
     /// Requests are protected.
     #[default]
     Protect,
-    /// Everything passes; what protection would have done is counted and logged.
-    Shadow,
-    /// Everything passes.
-    Off,
 }
 
-/// Does a request need a key?
+/// Which requests need a key.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum KeyRule {
     /// POST and PATCH need one; GET, HEAD, OPTIONS and TRACE pass; all others may bring one.
@@ -30,11 +30,43 @@ pub enum KeyRule {
 /// What happens to a request without a client identity.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum OnMissingScope {
-    /// All who bring none share one scope.
+    /// All clients without an identity share one scope.
     #[default]
     Anonymous,
     /// It is refused.
     Reject,
+}
+
+/// What becomes of claims of tokens that nothing here verifies.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum JwtUnverified {
+    /// They are read as they stand, and the operator is warned.
+    #[default]
+    Warn,
+    /// Requests of the route are refused.
+    Refuse,
+    /// They are read as they stand: something in front has verified them.
+    BehindAVerifier,
+}
+
+/// How an upstream compares paths, in one respect.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum PathComparison {
+    /// What differs is another path.
+    #[default]
+    Exact,
+    /// What differs in this respect is the same path.
+    Ignore,
+}
+
+/// What becomes of a path with `%2F` or `%5C`, which some servers take for a slash.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum EncodedSlash {
+    /// It is refused.
+    #[default]
+    Refuse,
+    /// It is passed on: the upstream takes it for part of a name.
+    Allow,
 }
 
 /// Choices that follow a convention.
@@ -53,7 +85,7 @@ pub enum Profile {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Preset {
     /// Rather never than twice: closed, held when in doubt (after a 500, 502 or 504 too), identity
-    /// required, kept for 48 hours.
+    /// required and not taken from unverified tokens, kept for 48 hours.
     Payments,
     /// Kept for 24 hours.
     Api,
@@ -108,6 +140,9 @@ macro_rules! words {
 words!(Mode: Protect = "protect", Shadow = "shadow", Off = "off");
 words!(KeyRule: ByMethod = "by-method", Required = "required", Optional = "optional");
 words!(OnMissingScope: Anonymous = "anonymous", Reject = "reject");
+words!(JwtUnverified: Warn = "warn", Refuse = "refuse", BehindAVerifier = "behind-a-verifier");
+words!(PathComparison: Exact = "exact", Ignore = "ignore");
+words!(EncodedSlash: Refuse = "refuse", Allow = "allow");
 words!(Profile: Classic = "classic", Ietf = "ietf", Stripe = "stripe");
 words!(Preset: Payments = "payments", Api = "api", Notifications = "notifications", Batch = "batch");
 

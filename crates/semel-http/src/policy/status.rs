@@ -12,9 +12,9 @@ pub enum StatusPattern {
     Class(u8),
 }
 
-/// What a status says about the work.
+/// What a status means for the outcome.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum StatusSays {
+pub(crate) enum StatusMeaning {
     /// The reply is the outcome: it is kept and replayed.
     Kept,
     /// The work did not take effect: a retry executes.

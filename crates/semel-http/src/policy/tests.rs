@@ -2,11 +2,11 @@ use std::time::Duration;
 
 use semel_core::{InFlight, OnAbandoned, OnStoreDown, OnUnknown, PolicyFault};
 
-use super::StatusSays::{Kept, Released, Unknown};
+use super::StatusMeaning::{Kept, Released, Unknown};
 use super::*;
 
-fn says(policy: &RoutePolicy, status: u16) -> StatusSays {
-    policy.says(StatusCode::from_u16(status).unwrap())
+fn classify(policy: &RoutePolicy, status: u16) -> StatusMeaning {
+    policy.classify(StatusCode::from_u16(status).unwrap())
 }
 
 fn patterns(texts: &[&str]) -> Vec<StatusPattern> {
@@ -18,7 +18,7 @@ fn need(policy: &RoutePolicy, method: &str) -> Need {
 }
 
 #[test]
-fn the_default_is_what_the_builder_builds() {
+fn the_default_equals_an_empty_builder() {
     assert_eq!(RoutePolicy::default(), RoutePolicy::builder().build().unwrap());
 }
 
@@ -60,7 +60,7 @@ fn profiles_are_the_documented_ones() {
     assert_eq!((classic.key_limits.max_len, stripe.key_limits.max_len), (128, 255));
     assert_eq!(stripe.replay_headers[0].0, "idempotent-replayed");
     assert_eq!(classic.replay_headers[0].0, "x-idempotency-replayed");
-    let all = |status| [&classic, &ietf, &stripe].map(|policy| says(policy, status));
+    let all = |status| [&classic, &ietf, &stripe].map(|policy| classify(policy, status));
     for status in [408, 425, 429] {
         assert_eq!(all(status), [Released, Released, Released], "{status}");
     }
@@ -82,10 +82,10 @@ fn presets_are_the_documented_ones() {
     assert_eq!(payments.on_missing_scope, OnMissingScope::Reject);
     assert_eq!(payments.core.ttl(), Duration::from_hours(48));
     for status in [500, 502, 504] {
-        assert_eq!(says(&payments, status), Unknown, "{status}");
+        assert_eq!(classify(&payments, status), Unknown, "{status}");
     }
     for status in [408, 425, 429, 501, 503] {
-        assert_eq!(says(&payments, status), Released, "{status}");
+        assert_eq!(classify(&payments, status), Released, "{status}");
     }
     assert!(!payments.releases_unknown());
     assert_eq!(build(Preset::Api).core.ttl(), Duration::from_hours(24));
@@ -96,11 +96,28 @@ fn presets_are_the_documented_ones() {
     assert_eq!(build(Preset::Batch).core.ttl(), Duration::from_hours(168));
 }
 
+/// A client could write another's name into its token.
+#[test]
+fn payments_take_unverified_claims_only_behind_a_verifier() {
+    let build = |preset, choice, mode| {
+        let scope = vec!["jwt:sub".parse().unwrap()];
+        let builder = RoutePolicy::builder().preset(preset).scope(scope).mode(mode);
+        builder.jwt_unverified(choice).build()
+    };
+    let error = build(Preset::Payments, JwtUnverified::Warn, Mode::Shadow).unwrap_err();
+    assert_eq!(error.faults, [RoutePolicyFault::UnverifiedPayments]);
+    for choice in [JwtUnverified::Refuse, JwtUnverified::BehindAVerifier] {
+        build(Preset::Payments, choice, Mode::Protect).unwrap();
+    }
+    build(Preset::Payments, JwtUnverified::Warn, Mode::Off).unwrap();
+    build(Preset::Api, JwtUnverified::Warn, Mode::Protect).unwrap();
+}
+
 #[test]
 fn a_profile_that_keeps_5xx_leaves_the_unknown_ones_unknown() {
     let policy = RoutePolicy::builder().profile(Profile::Stripe).preset(Preset::Payments);
     let policy = policy.build().unwrap();
-    assert_eq!((says(&policy, 502), says(&policy, 503)), (Unknown, Kept));
+    assert_eq!((classify(&policy, 502), classify(&policy, 503)), (Unknown, Kept));
 }
 
 #[test]
@@ -110,10 +127,10 @@ fn a_single_status_wins_over_a_class() {
         builder.unknown_statuses(patterns(unknown)).build()
     };
     let policy = build(&["5xx"], &["502"]).unwrap();
-    assert_eq!((says(&policy, 502), says(&policy, 503)), (Unknown, Released));
+    assert_eq!((classify(&policy, 502), classify(&policy, 503)), (Unknown, Released));
     let policy = build(&["503"], &["5xx"]).unwrap();
-    assert_eq!((says(&policy, 502), says(&policy, 503)), (Unknown, Released));
-    assert_eq!(says(&policy, 404), Kept);
+    assert_eq!((classify(&policy, 502), classify(&policy, 503)), (Unknown, Released));
+    assert_eq!(classify(&policy, 404), Kept);
     for both in ["502", "5xx"] {
         let error = build(&["429", both], &["404", both]).unwrap_err();
         let fault = RoutePolicyFault::StatusReleasedAndUnknown(both.parse().unwrap());

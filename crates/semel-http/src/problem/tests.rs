@@ -17,6 +17,7 @@ fn codes_and_statuses_are_those_of_the_contract() {
         (Code::RequestInProgress, "request_in_progress", 409),
         (Code::OutcomeUnknown, "outcome_unknown", 409),
         (Code::ExecutionAbandoned, "execution_abandoned", 500),
+        (Code::TooManyKeys, "too_many_keys", 429),
         (Code::StoreUnavailable, "idempotency_store_unavailable", 503),
         (Code::RequestBodyTooLarge, "request_body_too_large", 413),
         (Code::UpstreamUnreachable, "upstream_unreachable", 502),

@@ -77,7 +77,7 @@ fn empty_and_omitted_bodies_differ() {
     assert_ne!(empty, omitted);
 }
 
-/// Who unpacks a body must know beforehand how much memory that takes.
+/// The memory for a body is known before it is unpacked.
 #[test]
 fn the_length_of_a_body_is_known_before_it_is_unpacked() {
     for len in [0, 1, 512, 513, 100_000] {
@@ -104,7 +104,7 @@ fn the_format_is_stable() {
 }
 
 #[test]
-fn newer_formats_are_told_apart_from_damage() {
+fn newer_formats_are_not_reported_as_damage() {
     let error = StoredReply::decode(&Bytes::from_static(&[9, 0])).unwrap_err();
     assert_eq!(error, StoredReplyError::Newer(9));
     assert!(error.to_string().contains("update Semel"));

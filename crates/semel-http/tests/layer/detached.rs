@@ -63,7 +63,7 @@ async fn an_execution_outlives_its_client_wherever_it_hangs_up() {
 }
 
 #[tokio::test]
-async fn an_execution_that_its_client_left_releases_what_failed_for_now() {
+async fn a_detached_execution_that_failed_for_now_is_released() {
     let api = Api::new(policy(), Handler::answering(503).yielding(5));
     assert!(!hang_up_after(&api, charge("k", "100"), 1).await);
     api.idle().await;

@@ -66,7 +66,7 @@ async fn a_body_that_declares_itself_long_is_not_begun() {
 }
 
 #[tokio::test]
-async fn who_waits_for_permission_to_send_a_body_is_not_given_it() {
+async fn a_refused_expect_request_gets_no_100_continue() {
     for request in refused(|| TestBody::from("100")) {
         let request = request.with("expect", "100-continue");
         let watch = request.body().watch();

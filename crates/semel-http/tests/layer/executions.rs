@@ -1,4 +1,4 @@
-//! What a handler is told about its execution, and what becomes of its failures.
+//! The fence of an execution, and the outcomes of failing handlers.
 
 use http::{Response, StatusCode};
 use semel_core::{OnUnknown, State};
@@ -58,7 +58,7 @@ async fn an_error_of_the_service_holds_the_key_where_the_route_says_so() {
 }
 
 #[tokio::test]
-async fn a_handler_that_panics_is_told_as_interrupted_and_its_outcome_is_unknown() {
+async fn a_panicking_handler_is_execution_interrupted_and_its_outcome_unknown() {
     let handler = Handler::new(|seen| {
         assert!(seen.run > 1, "on purpose");
         Ok(Response::new("ok".into()))

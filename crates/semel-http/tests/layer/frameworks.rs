@@ -14,14 +14,13 @@ use bytes::Bytes;
 use http::Response;
 use http_body_util::{BodyExt as _, Full};
 use semel_http::{Preset, RequestBody, RoutePolicy, Routes, SemelLayer};
-use semel_store::MemoryStore;
 use tower::{ServiceBuilder, ServiceExt as _, service_fn};
 
 use crate::support::{Reply, engine};
 
 type Runs = Arc<AtomicUsize>;
 
-fn layer() -> SemelLayer<MemoryStore> {
+fn layer() -> SemelLayer {
     SemelLayer::new(engine(), Routes::default())
 }
 
@@ -40,7 +39,7 @@ async fn create_charge(
     Ok((StatusCode::CREATED, location, format!("{amount} under {fence}")))
 }
 
-fn app(runs: &Runs, layer: SemelLayer<MemoryStore>) -> Router {
+fn app(runs: &Runs, layer: SemelLayer) -> Router {
     Router::new()
         .route("/charges", post(create_charge))
         .route("/charges", get(|| async { "a list" }))

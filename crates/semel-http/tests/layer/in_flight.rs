@@ -8,7 +8,7 @@ use tokio::time::Instant;
 use crate::support::{Api, Handler, LEASE, Reply, charge, policy, until};
 
 #[tokio::test]
-async fn a_duplicate_is_told_to_come_again_and_then_gets_the_answer() {
+async fn a_duplicate_gets_retry_after_and_then_the_response() {
     for (in_flight, status) in [(InFlight::Conflict, 409), (InFlight::Accepted, 202)] {
         let (handler, gate) = Handler::counting().gated();
         let api = Api::new(policy().in_flight(in_flight), handler);
@@ -48,7 +48,7 @@ async fn a_duplicate_that_waits_gets_the_answer_replayed() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_duplicate_that_waited_long_enough_is_told_to_come_again() {
+async fn a_duplicate_past_the_wait_timeout_gets_retry_after() {
     let (handler, gate) = Handler::counting().gated();
     let wait = InFlight::Wait(Duration::from_secs(7));
     let api = Api::new(policy().in_flight(wait), handler);
@@ -95,7 +95,7 @@ fn retry_after(reply: &Reply, status: u16) -> u64 {
 
 /// The manual clock stands for a store whose holder does not renew: it is dead, or cut off.
 #[tokio::test(start_paused = true)]
-async fn a_duplicate_of_silent_work_is_told_when_its_lease_ends() {
+async fn retry_after_is_the_lease_end_when_a_renewal_is_overdue() {
     for (in_flight, status) in [
         (InFlight::Conflict, 409),
         (InFlight::Accepted, 202),
@@ -111,7 +111,7 @@ async fn a_duplicate_of_silent_work_is_told_when_its_lease_ends() {
         one.clock.advance(LEASE / 2);
         let silent = other.send(charge("k", "100")).await;
         assert_eq!(retry_after(&silent, status), 16);
-        assert!(silent.text().contains("nothing was heard of it"), "{}", silent.text());
+        assert!(silent.text().contains("has not been renewed since"), "{}", silent.text());
 
         // A client that obeys finds the lease over.
         one.clock.advance(Duration::from_secs(16));
@@ -137,7 +137,7 @@ async fn a_duplicate_of_own_work_is_not_called_silent() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_duplicate_of_live_work_is_told_how_long_it_usually_takes() {
+async fn retry_after_is_the_usual_latency_while_the_lease_is_renewed() {
     let (handler, gate) = Handler::counting().gated();
     let api = Api::new(policy(), handler).clocked();
     let usual = api.spawn(charge("usual", "100"));
@@ -157,7 +157,7 @@ async fn a_duplicate_of_live_work_is_told_how_long_it_usually_takes() {
 
 /// It knows no more than how long the work usually takes.
 #[tokio::test(start_paused = true)]
-async fn without_the_stores_clock_a_duplicate_is_told_to_come_again_soon() {
+async fn without_the_store_clock_retry_after_is_short() {
     let (handler, gate) = Handler::counting().gated();
     let api = Api::new(policy(), handler);
     let first = api.spawn(charge("k", "100"));

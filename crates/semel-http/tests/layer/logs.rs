@@ -123,7 +123,7 @@ async fn an_execution_is_logged_before_it_starts_and_when_its_client_has_left() 
 
 /// Its answer tells.
 #[tokio::test]
-async fn an_execution_whose_client_is_there_has_no_line_for_its_end() {
+async fn an_attached_execution_has_no_separate_end_line() {
     let logs = Logs::of_this_thread();
     let api = Api::new(policy(), Handler::counting());
     api.send(charge("k", "100")).await;

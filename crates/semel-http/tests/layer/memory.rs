@@ -1,13 +1,18 @@
 //! I10, trap 25: what is held of bodies has a limit, over all requests and replies together.
 
+use std::io::Write as _;
+
 use bytes::Bytes;
+use flate2::{Compression, GzBuilder};
 use http::{Request, Response};
 use http_body_util::BodyExt as _;
 use semel_core::State;
 use semel_http::{Mode, ResponseBody, RoutePolicyBuilder};
 use tower::ServiceExt as _;
 
-use crate::support::{Api, Counts, Handler, Reply, Step, TestBody, Verb, charge, policy, until};
+use crate::support::{
+    Api, Counts, Handler, Reply, Step, TestBody, Verb, With, charge, policy, until,
+};
 
 fn api(max_buffered: u64, policy: RoutePolicyBuilder, handler: Handler) -> Api {
     Api::new(policy, handler).max_buffered(max_buffered)
@@ -18,8 +23,8 @@ async fn call(api: &Api, request: Request<TestBody>) -> Response<ResponseBody<Te
     api.service.clone().oneshot(request).await.unwrap()
 }
 
-/// Takes the first piece of an answer and drops its body, as a server does that waits for its
-/// client to take the piece.
+/// Takes the first chunk of a response and drops its body, as a server does that waits for its
+/// client to take the chunk.
 async fn first_piece(response: Response<ResponseBody<TestBody>>) -> Bytes {
     response.into_body().frame().await.unwrap().unwrap().into_data().unwrap()
 }
@@ -46,6 +51,42 @@ async fn bodies_that_are_received_at_once_have_a_limit_together() {
     receiving.abort();
     assert!(receiving.await.is_err());
     assert_eq!(api.send(charge("k", "x".repeat(40))).await.status, 201);
+}
+
+fn gzip(len: usize) -> Vec<u8> {
+    let mut encoder = GzBuilder::new().write(Vec::new(), Compression::best());
+    encoder.write_all(&vec![0; len]).unwrap();
+    encoder.finish().unwrap()
+}
+
+/// The decoded body is in memory while it is compared. Over the budget, it is not compared
+/// otherwise: a retry with the same bytes would be a mismatch. A body over the whole budget never fits, so a
+/// retry is of no use.
+#[tokio::test]
+async fn a_gzip_body_counts_its_decoded_length() {
+    let counts = Counts::default();
+    let api = Api::with_routes(counts.routes(policy()), Handler::counting()).max_buffered(100_000);
+    let call = |len| charge("k", Bytes::from(gzip(len))).with("content-encoding", "gzip");
+    let too_large = api.send(call(200_000)).await;
+    assert_eq!((too_large.status, too_large.header("retry-after")), (413, None));
+    let slow = TestBody::of([Step::Data("x".repeat(50_000).into()), Step::Stall]);
+    let watch = slow.watch();
+    let receiving = api.spawn(charge("slow", slow));
+    until("the slow one is being received", || watch.bytes() == 50_000).await;
+    let refused = api.send(call(90_000)).await;
+    assert_no_room(&refused);
+    assert_eq!((refused.header("connection"), api.handler.runs()), (None, 0));
+    receiving.abort();
+    assert!(receiving.await.is_err());
+    let first = api.send(call(90_000)).await;
+    assert_eq!(first.status, 201);
+    api.send(call(90_000)).await.assert_replays(&first);
+
+    let counts = Counts::default();
+    let shadow = counts.routes(policy().mode(Mode::Shadow));
+    let api = Api::with_routes(shadow, Handler::counting()).max_buffered(100_000);
+    assert_eq!(api.send(call(200_000)).await.status, 201);
+    until("it was counted", || counts.of("unchecked") == 1).await;
 }
 
 /// A replay is small in the store and large in memory.
@@ -83,9 +124,9 @@ async fn replays_that_are_being_sent_have_a_limit_together() {
     assert_eq!(api.handler.runs(), 1);
 }
 
-/// A server drops a body once it has the last piece, and a slow client takes that much later.
+/// A server drops a body once it has the last chunk, and a slow client takes that much later.
 #[tokio::test]
-async fn a_reply_takes_room_until_its_client_has_it() {
+async fn a_reply_counts_until_its_client_has_it() {
     let api = api(150_000, policy(), answering(100_000));
     let sent = first_piece(call(&api, charge("k", "100")).await).await;
     assert_eq!(sent.len(), 100_000);
@@ -99,9 +140,9 @@ async fn a_reply_takes_room_until_its_client_has_it() {
 
 /// The start of a reply that is too large to keep is held too, until it is sent.
 #[tokio::test]
-async fn the_start_of_a_reply_that_is_too_large_takes_room_until_its_client_has_it() {
+async fn the_start_of_an_oversized_reply_counts_until_its_client_has_it() {
     for max_reply_body in [50_000, 1 << 20] {
-        // One reply is over the limit of its route, the other is more than there is room for.
+        // One reply is over the limit of its route, the other exceeds the budget.
         let handler = Handler::replying(|_| Response::new(TestBody::pieces(8, 20_000)));
         let api = api(90_000, policy().max_reply_body(max_reply_body), handler);
         let response = call(&api, charge("k", "100")).await;
@@ -122,7 +163,7 @@ async fn the_start_of_a_reply_that_is_too_large_takes_room_until_its_client_has_
 
 /// What a handler keeps of a request is still held.
 #[tokio::test]
-async fn a_request_takes_room_as_long_as_its_handler_keeps_it() {
+async fn a_request_counts_while_its_handler_keeps_it() {
     let (handler, gate) = Handler::counting().gated();
     let api = api(15_000, policy(), handler);
     let first = api.spawn(charge("k", "x".repeat(10_000)));
@@ -136,7 +177,7 @@ async fn a_request_takes_room_as_long_as_its_handler_keeps_it() {
     assert_eq!(api.send(charge("other", "x".repeat(10_000))).await.status, 201);
 }
 
-/// Each of the pieces is a byte of a large buffer, which they would keep alive.
+/// Each of the chunks is a byte of a large buffer, which they would keep alive.
 #[tokio::test]
 async fn tiny_pieces_do_not_hold_the_buffers_they_came_in() {
     let buffer = Bytes::from(vec![b'x'; 10_000]);
@@ -160,7 +201,7 @@ async fn a_body_in_tiny_pieces_reaches_the_handler_as_it_was() {
     api.send(charge("k", text)).await.assert_replays(&first);
 }
 
-/// Shadow mode disturbs nothing, so what there is no room for is not looked at.
+/// Shadow mode disturbs nothing, so bodies over the budget are not checked.
 #[tokio::test]
 async fn a_request_that_finds_no_room_in_shadow_mode_passes_unchecked() {
     let counts = Counts::default();

@@ -40,6 +40,45 @@ async fn methods_that_only_read_are_never_protected() {
     }
 }
 
+/// Some frameworks execute a GET with `X-HTTP-Method-Override: POST` as a POST.
+#[tokio::test]
+async fn a_request_in_place_of_another_method_needs_the_key_of_that() {
+    for name in
+        ["x-http-method-override", "x-http-method", "x-method-override", "x_http_method_override"]
+    {
+        let api = Api::new(policy(), Handler::counting());
+        for method in ["GET", "HEAD", "OPTIONS", "PUT"] {
+            for meant in ["POST", "patch", "GET, POST"] {
+                let reply = api.send(keyless(method, "/charges", "").with(name, meant)).await;
+                reply.assert_problem(400, "idempotency_key_missing", false);
+            }
+        }
+        let first = api.send(keyed("GET").with(name, "POST")).await;
+        api.send(keyed("GET").with(name, "POST")).await.assert_replays(&first);
+        let other = api.send(keyed("GET").with(name, "PATCH")).await;
+        other.assert_problem(409, "idempotency_payload_mismatch", false);
+        for (method, meant) in [("GET", "GET"), ("GET", ""), ("GET", "DELETE"), ("PUT", "GET")] {
+            let reply = api.send(keyless(method, "/charges", "").with(name, meant)).await;
+            assert_eq!(reply.status, 201, "{method} {meant}");
+        }
+    }
+}
+
+#[tokio::test]
+async fn a_read_in_place_of_another_method_comes_under_the_route_of_that() {
+    let mut routes = Routes::new(policy().mode(Mode::Off).build().unwrap());
+    routes.add("POST /v1/charges", policy().build().unwrap()).unwrap();
+    let api = Api::with_routes(routes, Handler::counting());
+    let send =
+        |path, meant| api.send(keyless("GET", path, "").with("x-http-method-override", meant));
+    let missing = send("/v1/charges", "POST").await;
+    missing.assert_problem(400, "idempotency_key_missing", false);
+    send("/v1%2Fcharges", "POST").await.assert_problem(400, "request_refused", false);
+    for (path, meant) in [("/v1/charges", "PUT"), ("/v1%2Fcharges", "GET"), ("/other", "POST")] {
+        assert_eq!(send(path, meant).await.status, 201, "{path} {meant}");
+    }
+}
+
 #[tokio::test]
 async fn idempotent_methods_without_a_key_pass_untouched() {
     for method in ["PUT", "DELETE"] {

@@ -95,27 +95,29 @@ async fn every_part_of_the_request_counts() {
     assert_eq!(api.handler.runs(), 1);
 }
 
-/// Many servers take these for one path. To them a retry must be no second execution, and to others
-/// it must be no replay.
+/// Many servers take a path with an empty segment, or a slash at its end, for the one without. To them a
+/// retry must be no second execution, and to others it must be no replay. Escapes and dots are spelling.
 #[tokio::test]
-async fn another_spelling_of_the_path_neither_executes_nor_replays() {
+async fn another_path_that_may_be_the_same_neither_executes_nor_replays() {
     for pattern in ["POST /accounts/{id}", "POST /other"] {
         let mut routes = semel_http::Routes::default();
         routes.add(pattern, policy().build().unwrap()).unwrap();
         let api = Api::with_routes(routes, Handler::counting());
         let send = |path| api.send(keyless("POST", path, "100").with("idempotency-key", "k"));
         let first = send("/accounts/1").await;
-        for spelling in ["//accounts/1", "/accounts/./1", "/x/../accounts/1", "/accounts/%31"] {
-            let reply = send(spelling).await;
+        for other in ["//accounts/1", "/accounts/1/"] {
+            let reply = send(other).await;
             reply.assert_problem(409, "idempotency_payload_mismatch", false);
         }
-        send("/accounts/1").await.assert_replays(&first);
+        for same in ["/accounts/./1", "/x/../accounts/1", "/accounts/%31", "/accounts/1"] {
+            send(same).await.assert_replays(&first);
+        }
         assert_eq!(api.handler.runs(), 1);
     }
 }
 
 #[tokio::test]
-async fn json_is_compared_by_what_it_says_and_digits_are_never_lost() {
+async fn json_is_compared_by_value_and_digits_are_never_lost() {
     let ignore = vec![semel_http::json::Pointer::parse("/at").unwrap()];
     let api = Api::new(policy().fingerprint_ignore(ignore), Handler::counting());
     let first = api.send(json(r#"{"a":9007199254740993,"b":[1,2],"at":1}"#)).await;

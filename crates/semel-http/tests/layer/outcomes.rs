@@ -1,4 +1,4 @@
-//! What a reply says about the work: by its status, by an extension, and by what it made.
+//! Outcomes by the status of a reply, by its extension, and the id of the created resource.
 
 use http::Response;
 use semel_core::{OnUnknown, Settlement, State};
@@ -6,7 +6,7 @@ use semel_http::{OutcomeKind, PartSource, Preset, Profile, StatusPattern};
 
 use crate::support::{Api, Counts, Handler, Logs, TestBody, With, charge, policy, until};
 
-/// Does a second attempt execute again after this status?
+/// True if a second attempt executes again after this status.
 async fn executes_again(profile: Profile, status: u16) -> bool {
     let api = Api::new(policy().profile(profile), Handler::answering(status));
     let first = api.send(charge("k", "100")).await;
@@ -54,7 +54,7 @@ fn statuses(texts: &[&str]) -> Vec<StatusPattern> {
 
 /// A proxy behind the gateway may have lost the answer of work that was done.
 #[tokio::test]
-async fn payments_hold_what_a_500_502_or_504_leaves_open() {
+async fn payments_hold_unknown_outcomes_of_500_502_and_504() {
     for status in [500, 502, 504] {
         let payments = policy().preset(Preset::Payments);
         let api = Api::new(payments, Handler::answering(status));
@@ -67,7 +67,7 @@ async fn payments_hold_what_a_500_502_or_504_leaves_open() {
 }
 
 #[tokio::test]
-async fn payments_release_what_says_that_nothing_was_done() {
+async fn payments_release_statuses_without_effect() {
     for status in [408, 425, 429, 503] {
         let api = Api::new(policy().preset(Preset::Payments), Handler::answering(status));
         for run in 1..=2 {
@@ -199,7 +199,7 @@ async fn result(result_from: Option<&str>) -> Option<String> {
 }
 
 #[tokio::test]
-async fn the_record_keeps_the_id_of_what_was_made() {
+async fn the_record_stores_the_id_of_the_created_resource() {
     assert_eq!(result(None).await.as_deref(), Some("/charges/ch_location"));
     assert_eq!(result(Some("header:x-charge")).await.as_deref(), Some("ch_header"));
     assert_eq!(result(Some("json:/id")).await.as_deref(), Some("ch_json"));

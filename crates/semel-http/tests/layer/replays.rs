@@ -41,7 +41,7 @@ async fn every_value_of_every_end_to_end_header_comes_again_in_order() {
 }
 
 #[tokio::test]
-async fn the_bytes_of_the_body_come_again_whatever_they_are() {
+async fn any_bytes_of_a_body_are_replayed() {
     let noise: Bytes = (0..=255_u8).cycle().take(100_000).collect();
     let zeros = Bytes::from(vec![0; 70_000]);
     for body in [noise, zeros, Bytes::from_static(b"\xff\xfe\0\r\n")] {
@@ -54,7 +54,7 @@ async fn the_bytes_of_the_body_come_again_whatever_they_are() {
 }
 
 #[tokio::test]
-async fn a_body_in_pieces_comes_again_whole() {
+async fn a_chunked_body_is_replayed_complete() {
     let handler = Handler::replying(|_| {
         let steps = [Step::data("one "), Step::Yield, Step::data(""), Step::data("two")];
         Response::new(TestBody::of(steps))
@@ -193,7 +193,7 @@ async fn trailers_come_again() {
     assert_eq!(api.handler.runs(), 1);
 }
 
-/// A server stamps what has no date, and would stamp each replay anew (I4).
+/// A server adds a missing `Date`, and would add another one to each replay (I4).
 #[tokio::test]
 async fn a_reply_without_a_date_gets_one_for_good() {
     let api = Api::new(policy(), Handler::counting());

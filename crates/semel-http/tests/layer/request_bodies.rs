@@ -62,7 +62,7 @@ async fn a_body_of_exactly_the_limit_is_accepted() {
 }
 
 #[tokio::test]
-async fn a_body_in_pieces_reaches_the_handler_whole_and_is_the_same_request() {
+async fn a_chunked_body_reaches_the_handler_complete_and_is_the_same_request() {
     let api = api();
     let steps = [Step::data("1"), Step::Yield, Step::data("0"), Step::data(""), Step::data("0")];
     let first = api.send(charge("k", TestBody::of(steps))).await;
@@ -95,7 +95,7 @@ async fn a_body_that_stalls_is_refused_in_time() {
 }
 
 #[tokio::test]
-async fn a_body_that_gives_up_on_its_sender_is_told_as_late() {
+async fn a_body_that_times_out_is_request_timeout() {
     let api = api();
     let body = TestBody::of([Step::data("10"), Step::Fail(BodyError::Slow(TimedOut))]);
     let reply = refused(&api, charge("k", body)).await;

@@ -13,15 +13,15 @@ use tower_layer::Layer as _;
 
 use crate::support::{Api, Handler, Reply, Seen, TestBody, With, charge, keyless, policy};
 
-/// Who asks, and what for.
+/// A client and its operation.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
-struct Who {
+struct Client {
     method: String,
     path: String,
     identity: Vec<String>,
 }
 
-impl Who {
+impl Client {
     fn random(random: &mut StdRng) -> Self {
         let mut text = |max| -> String {
             let len = random.random_range(1..=max);
@@ -33,7 +33,7 @@ impl Who {
         Self { method: (*methods.choose(random).unwrap()).to_owned(), path, identity }
     }
 
-    /// Someone who is easily taken for this one.
+    /// A client that is easily confused with this one.
     fn neighbour(&self, random: &mut StdRng) -> Self {
         let mut other = self.clone();
         let joined = |glue: &str| vec![self.identity.join(glue)];
@@ -64,7 +64,7 @@ impl Who {
 fn canary(seen: &Seen) -> Response<TestBody> {
     let identity = seen.headers.get_all("authorization").iter();
     let identity: Vec<_> = identity.map(|who| who.to_str().unwrap().to_owned()).collect();
-    Response::new(Who::canary(seen.method.as_str(), seen.uri.path(), &identity).into())
+    Response::new(Client::canary(seen.method.as_str(), seen.uri.path(), &identity).into())
 }
 
 #[tokio::test]
@@ -73,12 +73,12 @@ async fn a_thousand_pairs_of_scopes_share_a_key_and_no_answer() {
     let api = Api::new(policy(), Handler::replying(canary));
     let mut scopes = HashSet::new();
     for _ in 0..1_000 {
-        let one = Who::random(&mut random);
+        let one = Client::random(&mut random);
         let other = one.neighbour(&mut random);
         for who in [&one, &other, &one, &other] {
             let known = !scopes.insert(who.clone());
             let reply = api.send(who.request()).await;
-            assert_eq!(reply.text(), Who::canary(&who.method, &who.path, &who.identity));
+            assert_eq!(reply.text(), Client::canary(&who.method, &who.path, &who.identity));
             assert_eq!((reply.status, reply.is_replayed()), (200, known));
         }
     }
@@ -87,7 +87,7 @@ async fn a_thousand_pairs_of_scopes_share_a_key_and_no_answer() {
 }
 
 #[tokio::test]
-async fn those_who_bring_no_identity_share_a_scope_apart_from_all_others() {
+async fn anonymous_clients_share_one_separate_scope() {
     let api = Api::new(policy(), Handler::counting());
     let nobody = api.send(charge("k", "100")).await;
     api.send(charge("k", "100")).await.assert_replays(&nobody);

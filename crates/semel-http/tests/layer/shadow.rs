@@ -55,7 +55,7 @@ async fn a_missing_identity_is_counted_where_one_would_be_asked_for() {
 
 /// What protection would let pass is no missing key, wherever keys are looked for.
 #[tokio::test]
-async fn a_key_that_nobody_asks_for_is_not_missed() {
+async fn an_optional_key_is_not_reported_missing() {
     let key_from = vec!["json:/key".parse().unwrap()];
     let (api, counts) = api(shadow().key_from(key_from).key(KeyRule::Optional));
     assert_eq!(api.send(keyless("POST", "/charges", r#"{"amount":1}"#)).await.status, 201);
@@ -113,7 +113,7 @@ async fn a_lost_store_disturbs_nothing() {
 }
 
 #[tokio::test]
-async fn what_was_noted_in_shadow_mode_is_never_replayed() {
+async fn shadow_records_are_never_replayed() {
     let (watched, counts) = api(shadow());
     assert_eq!(watched.send(charge("k", "100")).await.text(), "run 1");
     counted(&counts, "first", 1).await;
@@ -129,7 +129,7 @@ async fn what_was_noted_in_shadow_mode_is_never_replayed() {
 }
 
 #[tokio::test]
-async fn what_needs_no_protection_is_not_counted() {
+async fn unprotected_requests_are_not_counted() {
     let (api, counts) = api(shadow());
     for method in ["GET", "PUT", "DELETE"] {
         assert_eq!(api.send(keyless(method, "/charges", "")).await.status, 201);

@@ -106,7 +106,7 @@ async fn work_that_failed_for_now_is_released_once_the_store_returns() {
 }
 
 #[tokio::test]
-async fn an_outcome_whose_record_is_gone_is_not_promised_to_be_replayed() {
+async fn an_outcome_without_a_record_promises_no_replay() {
     let (handler, gate) = Handler::counting().gated();
     let api = Api::new(policy().on_unknown(OnUnknown::Hold), handler);
     let first = api.spawn(charge("k", "100"));

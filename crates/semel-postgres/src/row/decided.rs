@@ -6,7 +6,7 @@ use tokio_postgres::types::{FromSql, Type};
 
 use super::{Damage, settlement_of};
 
-/// What the function `claim` says, as the one value that it is in a statement.
+/// The result of the function `claim`, as one composite value.
 #[derive(Debug, Default, PartialEq, Eq)]
 pub(crate) struct Decided {
     pub(crate) verdict: i16,
@@ -18,7 +18,7 @@ pub(crate) struct Decided {
     reply: Option<Bytes>,
 }
 
-/// The columns of such a value. Each has its type and its length (below zero: NULL) before it.
+/// The columns of a composite value. Each is preceded by its type and its length (below zero: NULL).
 struct Columns<'a>(&'a [u8]);
 
 type Damaged = Box<dyn Error + Sync + Send>;
@@ -115,7 +115,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_cut_off_is_an_error_and_no_panic() {
+    fn a_truncated_value_is_an_error_and_no_panic() {
         let whole = replay();
         for length in 0..whole.len() {
             assert!(Decided::from_sql(&Type::RECORD, &whole[..length]).is_err(), "{length}");

@@ -2,7 +2,7 @@ use bytes::Bytes;
 use semel_core::{Owner, RecordId};
 use sha2::{Digest as _, Sha256};
 
-/// Something that others are to hear of, once and only if the transaction commits.
+/// A message to other systems, published once and only if the transaction commits.
 ///
 /// It is a row of the table `outbox`, written together with the outcome; a relay publishes it.
 ///
@@ -65,8 +65,8 @@ impl EventColumns {
         self.ids.len()
     }
 
-    /// The events of one attempt. Their ids tell them from those of all others, also from those of
-    /// earlier lives of the record.
+    /// The events of one attempt. Their ids differ from those of all others, including those of earlier
+    /// records under the same key.
     pub(crate) fn new(record: RecordId, owner: Owner, events: Vec<Event>) -> Self {
         let mut columns = Self::default();
         for (place, event) in events.into_iter().enumerate() {
@@ -82,7 +82,7 @@ impl EventColumns {
     }
 }
 
-/// A UUID of version 8: the start of a hash over the record, the attempt and the place.
+/// A UUID of version 8: the start of a hash over the record, the attempt and the position.
 fn event_id(record: RecordId, owner: Owner, place: u64) -> u128 {
     let hash = Sha256::new()
         .chain_update(b"semel event 1")

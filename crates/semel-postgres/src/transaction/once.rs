@@ -1,4 +1,4 @@
-//! A piece of work from its claim to its commit.
+//! A piece of work, from its claim to its commit.
 
 use std::error::Error;
 use std::ops::{Deref, DerefMut};
@@ -8,20 +8,19 @@ use std::time::Duration;
 use semel_core::{
     Attempt, Fence, Fingerprint, Outcome, Owner, Policy, RecordId, Settlement, Timestamp,
 };
-use semel_engine::{Answer, EngineError, Stored};
-use semel_store::StoreError;
+use semel_store::{Answer, StoreError, Stored};
 use tokio::time::sleep;
 
 use super::retry::Failure;
 use super::{Event, Permit, Retry, SameTransaction, TransactionClaim};
 
-/// Any error. The driver's own ones are recognised in it, also beneath others.
+/// Any error. The driver's errors are recognised in it, also as causes of others.
 pub type BoxError = Box<dyn Error + Send + Sync>;
 
-/// What a piece of work returns.
+/// The future of a piece of work.
 pub type WorkFuture<'w> = Pin<Box<dyn Future<Output = Result<Outcome, BoxError>> + Send + 'w>>;
 
-/// Where transactions come from.
+/// A source of transactions.
 pub trait Database: Send + Sync {
     /// A transaction.
     type Tx: Send;
@@ -46,40 +45,40 @@ pub trait Database: Send + Sync {
     fn end(&self, tx: Self::Tx, keep: bool) -> impl Future<Output = Result<(), BoxError>> + Send;
 }
 
-/// The transaction that a piece of work is done in; it stands for the driver's own.
+/// The transaction of a piece of work; it dereferences to the driver's own.
 #[derive(Debug)]
 pub struct Work<'t, T> {
     tx: &'t mut T,
     permit: &'t mut Permit,
 }
 
-/// Why a piece of work was not done. But for [`Lost`](OnceError::Lost), nothing of it is there.
+/// Why a piece of work was not done. Except for [`Lost`](OnceError::Lost), nothing of it was committed.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum OnceError {
     /// The work itself failed.
     #[error("the work failed and was rolled back: {0}")]
     Work(#[source] BoxError),
-    /// The database could not be asked, or kept refusing.
+    /// The database was unreachable, or kept refusing.
     #[error("nothing was done: {0}")]
     Unavailable(#[source] BoxError),
-    /// The connection broke, or the answer made no sense, perhaps while committing, and nobody could
-    /// be asked about it: the same attempt may come again, and is then told.
+    /// The connection broke, or the answer made no sense, perhaps while committing, and a further try
+    /// could not find out: the same attempt may come again, and then gets the answer.
     #[error("the connection broke, and the work may or may not have been done: {0}")]
     Lost(#[source] BoxError),
 }
 
-/// What the tries so far have come to.
+/// The state of the tries so far.
 #[derive(Debug, Default)]
 struct Tries {
     made: u32,
     /// A connection broke. Its transaction may still be there until the server notices.
     lost: bool,
-    /// One broke while committing, and nothing was heard of that work since.
+    /// One broke while committing, and the outcome is still unknown.
     in_doubt: bool,
 }
 
-/// A try that failed, and how far it had come: to its begin, to the work, to the commit.
+/// A failed try, by the phase that failed: the begin, the work, or the commit.
 #[derive(Debug)]
 enum Stopped {
     Begin(BoxError),
@@ -92,18 +91,18 @@ enum Stopped {
 impl SameTransaction {
     /// Does a piece of work once: claims, works, settles and commits in one transaction.
     ///
-    /// The work may be called again if the transaction failed by a conflict or a lost connection;
-    /// whatever it did in the database before is then gone. How it ends decides what stays:
+    /// The work may be called again if the transaction failed by a conflict or a lost connection; its
+    /// earlier changes in the database are then rolled back. The result decides what is committed:
     ///
     /// - [`Completed`](Outcome::Completed): all of it, with the outcome.
     /// - [`Failed`](Outcome::Failed): the outcome alone. The rows of the work are rolled back, and
     ///   its events are not published.
     /// - [`FailedForNow`](Outcome::FailedForNow), [`Unknown`](Outcome::Unknown) or an error: nothing.
     ///
-    /// It may be dropped at any moment: what was under way is rolled back, or was just committed, and
-    /// the same attempt is told when it comes again. It has no time limit of its own, as the work has
-    /// none; put one around it. A [`TransactionPool`](super::TransactionPool) gives each of its own
-    /// steps the verb timeout of its options.
+    /// It may be dropped at any time: work under way is rolled back, or was just committed, and the same
+    /// attempt gets the outcome when it comes again. It has no timeout of its own, as the work has none;
+    /// put one around it. A [`TransactionPool`](super::TransactionPool) applies the verb timeout of its
+    /// options to its own steps.
     pub async fn once<D, W>(
         &self,
         database: &D,
@@ -118,16 +117,16 @@ impl SameTransaction {
     {
         let mut tries = Tries::default();
         loop {
-            // Each try is an attempt of its own: what came of the last is in the record.
+            // Each try is an attempt of its own: the result of the previous one is in the record.
             let attempt = Attempt::new(id, fingerprint, Owner::from_u128(rand::random()));
-            let told = self.attempt(database, &attempt, policy, &mut work).await;
-            match tries.after(&told, self.retries()) {
+            let result = self.attempt(database, &attempt, policy, &mut work).await;
+            match tries.after(&result, self.retries()) {
                 Some(pause) => {
-                    let error = told.err().map(|stopped| stopped.said());
+                    let error = result.err().map(|stopped| stopped.message());
                     tracing::debug!(record = %id.prefix(), tried = tries.made, error, "again");
                     sleep(pause).await;
                 }
-                None => return told.map_err(|stopped| tries.into_error(stopped)),
+                None => return result.map_err(|stopped| tries.into_error(stopped)),
             }
         }
     }
@@ -146,14 +145,14 @@ impl SameTransaction {
         let begun = database.begin(self, attempt, policy).await.map_err(Stopped::Begin)?;
         let (mut tx, mut permit) = match begun {
             (tx, TransactionClaim::Execute(permit)) => (tx, permit),
-            (tx, other) => return told(database, tx, other).await,
+            (tx, other) => return without_work(database, tx, other).await,
         };
         let fence = permit.fence();
         let worked = work(&mut Work { tx: &mut tx, permit: &mut permit }).await;
         let outcome = match worked {
             Ok(outcome) => outcome,
             Err(error) => {
-                // Whatever this says, the transaction ends with its connection.
+                // Even if this fails, the transaction ends with its connection.
                 let _ = database.end(tx, false).await;
                 return Err(Stopped::Work(error));
             }
@@ -188,7 +187,7 @@ impl SameTransaction {
                 committed(database, tx, permit, settlement).await
             }
             // A duplicate was faster: its outcome counts (I4).
-            (tx, other) => told(database, tx, other).await,
+            (tx, other) => without_work(database, tx, other).await,
         }
     }
 }
@@ -204,8 +203,8 @@ async fn committed<D: Database>(
     Ok(Answer::Executed { settlement, expires, fence, stored: Stored::Durable })
 }
 
-/// Ends a transaction in which there is nothing to do.
-async fn told<D: Database>(
+/// Ends a transaction without work.
+async fn without_work<D: Database>(
     database: &D,
     tx: D::Tx,
     claim: TransactionClaim,
@@ -218,8 +217,8 @@ async fn told<D: Database>(
         TransactionClaim::Mismatch => Answer::Mismatch,
         TransactionClaim::Unknown | TransactionClaim::Execute(_) => Answer::Unknown { reply: None },
     };
-    // An abandoned lease may have been failed by the claim: then that is the outcome, and must be
-    // durable before it is told (I6).
+    // The claim may have failed an abandoned lease: that is the outcome, and must be durable before it is
+    // returned (I6).
     let keep = matches!(answer, Answer::Replayed { settlement: Settlement::Abandoned, .. });
     match database.end(tx, keep).await {
         Err(error) if keep => Err(Stopped::Commit(error)),
@@ -243,8 +242,8 @@ impl Stopped {
         }
     }
 
-    /// Drivers leave it to the cause to say what happened.
-    fn said(&self) -> String {
+    /// Drivers put the details into the cause.
+    fn message(&self) -> String {
         let error = self.error();
         error.source().map_or_else(|| error.to_string(), |cause| format!("{error}: {cause}"))
     }
@@ -253,11 +252,11 @@ impl Stopped {
 // === impl Tries ===
 
 impl Tries {
-    /// How long to wait before the next try; `None` if this one was the last.
-    fn after(&mut self, told: &Result<Answer, Stopped>, retry: Retry) -> Option<Duration> {
+    /// The pause before the next try; `None` if this one was the last.
+    fn after(&mut self, result: &Result<Answer, Stopped>, retry: Retry) -> Option<Duration> {
         self.made += 1;
-        let again = match told {
-            // Perhaps by nobody else but a transaction that we have lost.
+        let again = match result {
+            // Perhaps in flight only by a lost transaction of our own.
             Ok(Answer::InFlight { .. }) => self.lost,
             Ok(_) => false,
             Err(stopped) => self.failed(stopped),
@@ -265,16 +264,16 @@ impl Tries {
         again.then(|| retry.pause_after(self.made)).flatten()
     }
 
-    /// Notes a failed try. May it be tried again?
+    /// Records a failed try. Whether it may be repeated.
     fn failed(&mut self, stopped: &Stopped) -> bool {
         let failure = stopped.failure();
         self.lost |= failure == Failure::Lost;
         self.in_doubt = match stopped {
-            // It could not ask.
+            // It found out nothing.
             Stopped::Begin(_) => self.in_doubt,
-            // It was granted the permit: what broke before had not committed.
+            // It got the permit: the earlier try had not committed.
             Stopped::Work(_) => false,
-            Stopped::Commit(error) => Failure::leaves_doubt(error),
+            Stopped::Commit(error) => Failure::may_have_committed(error),
         };
         failure != Failure::Final
     }
@@ -285,7 +284,7 @@ impl Tries {
                 OnceError::Lost(error)
             }
             Stopped::Begin(error) => OnceError::Unavailable(error),
-            // At the commit the server said that it did not commit, or was not asked to.
+            // The server reported that it did not commit, or the commit was not sent.
             Stopped::Work(error) | Stopped::Commit(error) => OnceError::Work(error),
         }
     }
@@ -293,28 +292,34 @@ impl Tries {
 
 // === impl OnceError ===
 
-/// What it means to whoever has to tell a client: `Keyed::refuse` of semel-http takes it.
-impl From<OnceError> for EngineError {
-    fn from(error: OnceError) -> Self {
-        let what = error.to_string();
-        Self::Store(match error {
-            OnceError::Lost(error) => StoreError::TimedOut { what, source: Some(error) },
-            OnceError::Work(error) | OnceError::Unavailable(error) => {
+impl OnceError {
+    /// The same as a failure of a store. `IdempotentRequest::refuse` of semel-http turns it into a response.
+    pub fn into_store_error(self) -> StoreError {
+        let what = self.to_string();
+        match self {
+            Self::Lost(error) => StoreError::TimedOut { what, source: Some(error) },
+            Self::Work(error) | Self::Unavailable(error) => {
                 StoreError::Unavailable { what, source: Some(error) }
             }
-        })
+        }
+    }
+}
+
+impl From<OnceError> for StoreError {
+    fn from(error: OnceError) -> Self {
+        error.into_store_error()
     }
 }
 
 // === impl Work ===
 
 impl<T> Work<'_, T> {
-    /// Has an event written together with the outcome, if it is completed.
+    /// Adds an event that is written together with the outcome, if that is completed.
     pub fn stage(&mut self, event: Event) {
         self.permit.stage(event);
     }
 
-    /// As [`Permit::fence`]: not a number to fence effects elsewhere with.
+    /// See [`Permit::fence`]: do not fence effects elsewhere with it.
     pub fn fence(&self) -> Fence {
         self.permit.fence()
     }

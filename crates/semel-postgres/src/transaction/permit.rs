@@ -3,7 +3,7 @@ use std::time::Duration;
 use semel_core::{Attempt, Fence, Fingerprint, Owner, RecordId, Settlement, Timestamp};
 
 use super::event::EventColumns;
-use super::session::{Found, Session, Settling};
+use super::session::{ClaimReply, Session, SettleRequest};
 use super::{Event, SameTransaction, SessionError, corrupt};
 use crate::row::Damage;
 
@@ -33,7 +33,7 @@ impl Permit {
         same: &SameTransaction,
         attempt: &Attempt,
         ttl: Duration,
-        found: &Found,
+        found: &ClaimReply,
     ) -> Result<Self, Damage> {
         Ok(Self {
             same: same.clone(),
@@ -48,8 +48,8 @@ impl Permit {
         })
     }
 
-    /// The number that the record gets. It is above those of all leases and permits that left
-    /// something behind.
+    /// The fence of the record. It is higher than those of all leases and permits whose writes were
+    /// committed.
     ///
     /// A permit that is rolled back leaves nothing, so the next may have the same number. That is
     /// enough here, where only one of them can commit; do not fence effects elsewhere with it.
@@ -57,13 +57,13 @@ impl Permit {
         self.fence
     }
 
-    /// Has an event written together with the outcome.
+    /// Adds an event that is written together with the outcome.
     pub fn stage(&mut self, event: Event) {
         self.events.push(event);
     }
 
-    /// Records the outcome and the staged events; then commit. Gives until when the outcome is
-    /// replayed.
+    /// Records the outcome and the staged events; then commit. Returns the time until which the outcome
+    /// is replayed.
     ///
     /// What is committed with it is the caller's choice, also with [`Settlement::Failed`]: the rows
     /// that the transaction has written so far stay, and so do the events. Where they must not, roll
@@ -78,15 +78,15 @@ impl Permit {
     ) -> Result<Timestamp, SessionError<S::Error>> {
         let id = self.id;
         let same = self.same.clone();
-        let settling = self.settling(settlement);
-        let expires = session.settle(same.settle_sql(), &settling).await;
+        let request = self.request(settlement);
+        let expires = session.settle(same.settle_sql(), &request).await;
         let expires = expires.map_err(SessionError::Driver)?;
         moment(expires).map_err(|damage| corrupt(id, &damage))
     }
 
-    /// What the server is told.
-    pub(super) fn settling(self, settlement: &Settlement) -> Settling<'_> {
-        Settling {
+    /// The parameters of a settle.
+    pub(super) fn request(self, settlement: &Settlement) -> SettleRequest<'_> {
+        SettleRequest {
             id: self.id,
             fingerprint: self.fingerprint,
             owner: self.owner,

@@ -3,7 +3,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use semel_core::{Attempt, Fingerprint, Policy, RecordId, Settlement, Timestamp};
-use semel_engine::Answer;
+use semel_store::Answer;
 use tokio::sync::Semaphore;
 use tokio::time::timeout;
 
@@ -24,55 +24,54 @@ pub struct TransactionPool {
 struct Shared {
     options: Options,
     connector: Connector,
-    /// One permit per connection that may be in use.
-    places: Arc<Semaphore>,
+    /// One permit per connection.
+    permits: Arc<Semaphore>,
     idle: Mutex<Vec<Tx>>,
     isolation: Isolation,
 }
 
-/// How much of other transactions the work may see.
+/// The isolation level of the transactions.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Isolation {
-    /// What the server's default is, which is usually READ COMMITTED.
+    /// The server's default, usually READ COMMITTED.
     #[default]
     Default,
     /// READ COMMITTED.
     ReadCommitted,
-    /// REPEATABLE READ: conflicts are tried again.
+    /// REPEATABLE READ: conflicts are retried.
     RepeatableRead,
-    /// SERIALIZABLE: conflicts are tried again.
+    /// SERIALIZABLE: conflicts are retried.
     Serializable,
 }
 
-/// How long to wait for a connection that others use, unless told (I10).
+/// The default limit of the wait for a connection (I10).
 const BUSY_TIMEOUT: Duration = Duration::from_secs(10);
 
 // === impl TransactionPool ===
 
 impl TransactionPool {
-    /// Connects, and checks that the server can keep what it is given.
+    /// Connects, and checks the schema and the durability of the server.
     pub async fn open(options: Options) -> Result<Self, OpenError> {
         Self::open_with(options, Isolation::Default).await
     }
 
-    /// The same for transactions of another isolation.
+    /// The same with another isolation level.
     pub async fn open_with(options: Options, isolation: Isolation) -> Result<Self, OpenError> {
         let connector = tls::connector(&options.tls)?;
         schema::check(&options, &connector).await?;
         let same = SameTransaction::with_schema(&options.schema);
-        let places = Arc::new(Semaphore::new(options.lanes_max));
-        let shared = Shared { options, connector, places, idle: Mutex::default(), isolation };
+        let permits = Arc::new(Semaphore::new(options.pool_max));
+        let shared = Shared { options, connector, permits, idle: Mutex::default(), isolation };
         Ok(Self { same, shared: Arc::new(shared), busy_timeout: BUSY_TIMEOUT })
     }
 
-    /// The same with another rule for failed transactions.
+    /// The same with another retry rule.
     #[must_use]
     pub fn retry(self, retry: Retry) -> Self {
         Self { same: self.same.retry(retry), ..self }
     }
 
-    /// The same with another limit to how long a transaction waits while all connections are in use;
-    /// 10 s unless told.
+    /// The same with another limit of the wait for a connection; the default is 10 s.
     #[must_use]
     pub fn busy_timeout(self, limit: Duration) -> Self {
         Self { busy_timeout: limit, ..self }
@@ -92,31 +91,31 @@ impl TransactionPool {
         self.same.once(self, id, fingerprint, policy, work).await
     }
 
-    /// A connection that nobody uses, or a new one. The flag says whether it was used before.
-    async fn take(&self) -> Result<(Tx, bool), BoxError> {
+    /// An idle connection, or a new one. The flag says whether it was used before.
+    async fn acquire(&self) -> Result<(Tx, bool), BoxError> {
         let shared = &self.shared;
         let limit = self.busy_timeout;
-        let place =
-            timeout(limit, shared.places.clone().acquire_owned()).await.map_err(|_| {
-                let most = shared.options.lanes_max;
+        let permit =
+            timeout(limit, shared.permits.clone().acquire_owned()).await.map_err(|_| {
+                let most = shared.options.pool_max;
                 format!("all {most} connections were in use for {limit:?}; raise pool_max")
             })??;
         loop {
             let idle = shared.idle().pop();
             return match idle {
                 Some(tx) if !tx.is_open() => continue,
-                Some(tx) => Ok((tx.at(place), true)),
+                Some(tx) => Ok((tx.with_permit(permit), true)),
                 None => {
-                    // Boxed: it is large, rare, and in everybody's way.
+                    // Boxed: it is large and rare, and would enlarge every caller's future.
                     let open = Tx::open(&shared.options, &shared.connector, &self.same);
-                    Ok((Box::pin(open).await?.at(place), false))
+                    Ok((Box::pin(open).await?.with_permit(permit), false))
                 }
             };
         }
     }
 
-    /// Keeps a connection whose transaction was given up for another: conflicts are common, and those
-    /// who try again would have to connect anew. What failed otherwise may not be fit for use.
+    /// Keeps a connection whose transaction was a victim of a conflict: conflicts are common, and the
+    /// next try would have to connect again. After other failures it may be unfit for use.
     fn failed(&self, tx: Tx, error: BoxError) -> BoxError {
         if Failure::of(&error) == Failure::Conflict {
             self.give_back(tx);
@@ -124,19 +123,19 @@ impl TransactionPool {
         error
     }
 
-    /// A claim that was lost may have reached the server, and its lock may be what this one met: that
-    /// is no answer yet, and the loss is.
-    async fn heard(
+    /// A lost claim may have reached the server, and this claim may have found its lock: then "in flight"
+    /// is no answer yet, and the loss is returned.
+    async fn check_lost_claim(
         &self,
         tx: Tx,
         claim: TransactionClaim,
-        lost: Option<BoxError>,
+        lost_claim: Option<BoxError>,
     ) -> Result<(Tx, TransactionClaim), BoxError> {
-        match (claim, lost) {
-            (TransactionClaim::InFlight { .. }, Some(lost)) => {
-                // If this fails the connection is cut, which is as good.
+        match (claim, lost_claim) {
+            (TransactionClaim::InFlight { .. }, Some(lost_claim)) => {
+                // If this fails the connection is closed, which has the same effect.
                 let _ = self.end(tx, false).await;
-                Err(lost)
+                Err(lost_claim)
             }
             (claim, _) => Ok((tx, claim)),
         }
@@ -144,8 +143,8 @@ impl TransactionPool {
 
     fn give_back(&self, tx: Tx) {
         if tx.is_open() {
-            // First the connection, then its place: whoever gets the place finds it.
-            tx.leave(|tx| self.shared.idle().push(tx));
+            // First the connection, then its permit: the next holder of the permit finds it.
+            tx.release(|tx| self.shared.idle().push(tx));
         }
     }
 }
@@ -159,18 +158,20 @@ impl Database for TransactionPool {
         attempt: &Attempt,
         policy: &Policy,
     ) -> Result<(Tx, TransactionClaim), BoxError> {
-        let mut lost = None;
+        let mut lost_claim = None;
         loop {
-            let (tx, used_before) = self.take().await?;
+            let (tx, used_before) = self.acquire().await?;
             match tx.begin(self.shared.isolation.begin(), same, attempt, policy).await {
-                Ok(claim) => return self.heard(tx, claim, lost).await,
-                // It probably broke while nobody used it, and so did the others: a new one can tell.
+                Ok(claim) => return self.check_lost_claim(tx, claim, lost_claim).await,
+                // It probably broke while idle, and so did the others: a new connection is tried.
                 Err(error)
-                    if used_before && lost.is_none() && Failure::of(&error) == Failure::Lost =>
+                    if used_before
+                        && lost_claim.is_none()
+                        && Failure::of(&error) == Failure::Lost =>
                 {
                     drop(tx);
                     self.shared.drop_idle();
-                    lost = Some(error);
+                    lost_claim = Some(error);
                 }
                 Err(error) => return Err(self.failed(tx, error)),
             }
@@ -220,7 +221,7 @@ impl Shared {
     }
 
     fn drop_idle(&self) {
-        // Dropped when nobody waits for the list any more.
+        // Dropped after the lock is released.
         let idle = std::mem::take(&mut *self.idle());
         drop(idle);
     }

@@ -6,71 +6,71 @@ use tokio_postgres::error::{DbError, Severity};
 use super::BoxError;
 use crate::OpenError;
 
-/// Which failed transactions are tried again, how often, and after what pause.
+/// Which failed transactions are retried, how often, and after what pause.
 ///
-/// A transaction that the server gave up as the victim of a deadlock or of a conflict with another
-/// (SQLSTATE 40P01, 40001) left nothing behind, and would probably succeed if it were tried again. So
-/// would one whose tables were changed under a prepared statement. A connection that broke may have
-/// committed: the next claim finds out. Where no connection could be made, nothing was asked.
+/// A transaction that was the victim of a deadlock or of a conflict (SQLSTATE 40P01, 40001) left nothing
+/// behind, and a retry would probably succeed. So would one whose tables were changed under a prepared
+/// statement. A transaction whose connection broke may have committed: the next claim finds out. Where no
+/// connection could be made, nothing was sent.
 ///
-/// With sqlx, a transaction whose tables were changed under a prepared statement is not tried again:
+/// With sqlx, a transaction whose tables were changed under a prepared statement is not retried:
 /// the statement is in sqlx's cache, and would fail again on the same connection.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Retry {
-    /// How often a transaction is tried in all; one never tries again.
+    /// The maximum number of tries; one never retries.
     pub tries: u32,
-    /// The first pause, which doubles with every try. Its length is shaken, so that two that were in
-    /// each other's way do not meet again.
+    /// The first pause, which doubles with every try. It has a random factor, so that two conflicting
+    /// transactions do not meet again.
     pub pause: Duration,
     /// No pause is longer.
     pub pause_max: Duration,
 }
 
-/// What became of a transaction that failed.
+/// The effect of a failed transaction.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Failure {
     /// It was rolled back, and may succeed next time.
     Conflict,
-    /// It was rolled back because a statement was prepared for tables that have changed since. The
-    /// next try prepares it anew.
+    /// It was rolled back because a statement was prepared for tables that have changed since. The next
+    /// try prepares it again.
     Outdated,
-    /// The connection broke, or the server said nothing in time.
+    /// The connection broke, or the server did not respond in time.
     Lost,
     /// There was no connection, so nothing was begun.
-    Unreached,
+    NotConnected,
     /// It was rolled back, and would fail again.
     Final,
 }
 
-/// The server took too long. Its connection must be cut.
+/// The server did not respond in time. Its connection must be closed.
 #[derive(Debug, thiserror::Error)]
 #[error("the server gave no answer within {limit:?}")]
-pub(crate) struct Silent {
+pub(crate) struct Timeout {
     pub(crate) limit: Duration,
 }
 
-/// A failure to settle after which no COMMIT was sent: whatever it is, nothing was committed.
+/// A failure to settle after which no COMMIT was sent: nothing was committed.
 #[derive(Debug, thiserror::Error)]
 #[error("{0}")]
-pub(crate) struct Unsent(#[source] BoxError);
+pub(crate) struct CommitNotSent(#[source] BoxError);
 
 // === impl Unsent ===
 
-impl Unsent {
-    /// Where the server says so itself, its error is left as it is.
-    pub(crate) fn unless_told(error: impl Into<BoxError>) -> BoxError {
+impl CommitNotSent {
+    /// Wraps the error unless it is already definite that nothing was committed.
+    pub(crate) fn wrap_unless_definite(error: impl Into<BoxError>) -> BoxError {
         let error = error.into();
-        if Failure::leaves_doubt(&error) { Box::new(Self(error)) } else { error }
+        if Failure::may_have_committed(&error) { Box::new(Self(error)) } else { error }
     }
 }
 
 // === impl Retry ===
 
 impl Retry {
-    /// Never tries again.
+    /// Never retries.
     pub const NEVER: Self = Self { tries: 1, pause: Duration::ZERO, pause_max: Duration::ZERO };
 
-    /// How long to wait after the `tried`th try failed; `None` gives up.
+    /// The pause after the `tried`th try failed; `None` gives up.
     pub(crate) fn pause_after(&self, tried: u32) -> Option<Duration> {
         if tried >= self.tries {
             return None;
@@ -90,21 +90,21 @@ impl Default for Retry {
 // === impl Failure ===
 
 impl Failure {
-    /// What an error says, or one of those beneath it.
+    /// Classifies an error by the first known one among its causes.
     pub(crate) fn of(error: &BoxError) -> Self {
         causes(error).find_map(Self::of_known).unwrap_or(Self::Final)
     }
 
-    /// What an error at the commit says.
+    /// Classifies an error of the commit.
     pub(crate) fn of_commit(error: &BoxError) -> Self {
-        if Self::leaves_doubt(error) { Self::Lost } else { Self::of(error) }
+        if Self::may_have_committed(error) { Self::Lost } else { Self::of(error) }
     }
 
-    /// May it have been committed, though an error came instead of an answer? Only the server can say
-    /// that it was not, and only if its session lives on; what the driver makes of an answer cannot.
-    pub(crate) fn leaves_doubt(error: &BoxError) -> bool {
+    /// Whether the transaction may have committed although an error was returned. Only the server can
+    /// deny that, and only if its session lives on; an error of the driver cannot.
+    pub(crate) fn may_have_committed(error: &BoxError) -> bool {
         for cause in causes(error) {
-            if cause.is::<Unsent>() {
+            if cause.is::<CommitNotSent>() {
                 return false;
             }
             if is_of_server(cause) {
@@ -115,7 +115,7 @@ impl Failure {
     }
 
     fn of_known(error: &(dyn Error + 'static)) -> Option<Self> {
-        if error.is::<Silent>() {
+        if error.is::<Timeout>() {
             return Some(Self::Lost);
         }
         if let Some(error) = error.downcast_ref::<OpenError>() {
@@ -127,7 +127,9 @@ impl Failure {
     /// Servers that restart come back, and connections become free.
     fn of_open(error: &OpenError) -> Self {
         match error {
-            OpenError::Unreachable { .. } | OpenError::TooManyConnections { .. } => Self::Unreached,
+            OpenError::Unreachable { .. }
+            | OpenError::TooManyConnections { .. }
+            | OpenError::Exhausted { .. } => Self::NotConnected,
             _ => Self::Final,
         }
     }
@@ -155,21 +157,21 @@ impl Failure {
         let ends_session =
             matches!(error.parsed_severity(), Some(Severity::Fatal | Severity::Panic));
         match (error.code().code(), error.routine()) {
-            // There is no SQLSTATE for it, but the routine that says so has one name in all languages.
+            // There is no SQLSTATE for it, but the name of the routine is the same in all languages.
             ("0A000", Some("RevalidateCachedQuery"))
             | ("26000", Some("FetchPreparedStatement")) => Self::Outdated,
             (state, _) => Self::of_state(state, ends_session),
         }
     }
 
-    /// What the server's SQLSTATE says, and whether it ended the session with it.
+    /// Classifies a SQLSTATE; `ends_session` is whether the error ended the session.
     pub(crate) fn of_state(state: &str, ends_session: bool) -> Self {
         match state {
-            // Whatever the reason: at a commit it may have come too late.
+            // At a commit the error may have come too late.
             _ if ends_session => Self::Lost,
             "40001" | "40P01" => Self::Conflict,
-            // The server goes down, the connection was ended by an administrator, or the server does
-            // not know itself whether it committed.
+            // The server shuts down, an administrator ended the connection, or the server does not know
+            // whether it committed.
             "57P01" | "57P02" | "57P03" | "40003" => Self::Lost,
             _ if state.starts_with("08") => Self::Lost,
             _ => Self::Final,
@@ -177,13 +179,13 @@ impl Failure {
     }
 }
 
-/// An error and those beneath it.
+/// An error and its causes.
 fn causes(error: &BoxError) -> impl Iterator<Item = &(dyn Error + 'static)> {
     let first: &(dyn Error + 'static) = error.as_ref();
     std::iter::successors(Some(first), |&error| error.source())
 }
 
-/// Did the server itself answer with an error?
+/// Whether the server itself returned the error.
 fn is_of_server(error: &(dyn Error + 'static)) -> bool {
     #[cfg(feature = "sqlx")]
     if let Some(error) = error.downcast_ref::<sqlx::Error>() {
@@ -233,24 +235,24 @@ mod tests {
     }
 
     #[test]
-    fn what_was_never_asked_may_be_asked_again() {
+    fn a_transaction_that_was_never_begun_is_retried() {
         let error = open_error(|server, what| OpenError::Unreachable { server, what });
-        assert_eq!(Failure::of(&error), Failure::Unreached);
+        assert_eq!(Failure::of(&error), Failure::NotConnected);
         let error = open_error(|server, what| OpenError::TooManyConnections { server, what });
-        assert_eq!(Failure::of(&error), Failure::Unreached);
+        assert_eq!(Failure::of(&error), Failure::NotConnected);
         let error = open_error(|server, what| OpenError::Refused { server, what });
         assert_eq!(Failure::of(&error), Failure::Final);
     }
 
     #[test]
-    fn whatever_the_server_did_not_say_leaves_a_doubt() {
-        let silent: BoxError = Box::new(Silent { limit: Duration::from_secs(1) });
-        assert_eq!(Failure::of(&silent), Failure::Lost);
-        assert!(Failure::leaves_doubt(&silent));
+    fn an_error_that_is_not_the_servers_leaves_a_doubt() {
+        let timed_out: BoxError = Box::new(Timeout { limit: Duration::from_secs(1) });
+        assert_eq!(Failure::of(&timed_out), Failure::Lost);
+        assert!(Failure::may_have_committed(&timed_out));
         let garbled: BoxError = "unexpected message".into();
         assert_eq!(Failure::of(&garbled), Failure::Final);
         assert_eq!(Failure::of_commit(&garbled), Failure::Lost);
-        assert!(!Failure::leaves_doubt(&Unsent::unless_told(garbled)));
+        assert!(!Failure::may_have_committed(&CommitNotSent::wrap_unless_definite(garbled)));
         #[cfg(feature = "sqlx")]
         {
             let garbled: BoxError = Box::new(sqlx::Error::Protocol("unexpected".to_owned()));
@@ -258,8 +260,8 @@ mod tests {
         }
     }
 
-    /// A disk that is full while the server writes its log ends the server, and nobody knows what is in
-    /// the log.
+    /// A full disk while the server writes its log ends the server, and the content of the log is
+    /// unknown.
     #[test]
     fn an_error_that_ends_the_session_leaves_a_doubt() {
         for state in ["53100", "XX000", "40001"] {

@@ -1,4 +1,4 @@
-//! What a driver's transaction must be able to do.
+//! What a driver's transaction must implement.
 
 use std::error::Error;
 use std::time::Duration;
@@ -10,7 +10,7 @@ use super::event::EventColumns;
 use super::permit::moment;
 use crate::row::{self, Damage};
 
-/// A transaction of some driver: two statements, which give one row each.
+/// A driver's transaction: two statements, which return one row each.
 ///
 /// There is one for `tokio_postgres::Transaction` and, with the feature `sqlx`, one for
 /// `sqlx::Transaction<'_, sqlx::Postgres>`. There is none for a mere connection: without a transaction
@@ -29,24 +29,24 @@ pub trait Session: Send {
     /// The driver's error.
     type Error: Error + Send + Sync + 'static;
 
-    /// Runs `sql` with `asked` as its five parameters.
+    /// Runs `sql` with `request` as its five parameters.
     fn claim(
         &mut self,
         sql: &str,
-        asked: &Asked,
-    ) -> impl Future<Output = Result<Found, Self::Error>> + Send;
+        request: &ClaimRequest,
+    ) -> impl Future<Output = Result<ClaimReply, Self::Error>> + Send;
 
-    /// Runs `sql` with `settling` as its fifteen parameters, and gives the number that comes back.
+    /// Runs `sql` with `request` as its fifteen parameters, and returns the resulting number.
     fn settle(
         &mut self,
         sql: &str,
-        settling: &Settling<'_>,
+        request: &SettleRequest<'_>,
     ) -> impl Future<Output = Result<i64, Self::Error>> + Send;
 }
 
 /// The parameters of a claim.
 #[derive(Debug)]
-pub struct Asked {
+pub struct ClaimRequest {
     pub(crate) id: RecordId,
     pub(crate) fingerprint: Fingerprint,
     pub(crate) lock: i64,
@@ -54,25 +54,25 @@ pub struct Asked {
     pub(crate) on_abandoned: i16,
 }
 
-/// The answer to a claim, as it comes from the server.
+/// The row that answers a claim.
 #[derive(Debug)]
-pub struct Found {
+pub struct ClaimReply {
     pub(crate) verdict: i16,
     pub(crate) fence: i64,
-    /// Which version of an old row a settle would overwrite.
+    /// The version of an expired row that a settle would overwrite.
     pub(crate) replaces: Option<i64>,
     pub(crate) now_ms: i64,
     pub(crate) expires: Option<i64>,
     pub(crate) state: Option<i16>,
     pub(crate) result: Option<String>,
     pub(crate) reply: Option<Bytes>,
-    /// Names the transaction.
+    /// The start of the transaction, which identifies it.
     pub(crate) began: i64,
 }
 
 /// The parameters of a settle.
 #[derive(Debug)]
-pub struct Settling<'a> {
+pub struct SettleRequest<'a> {
     pub(crate) id: RecordId,
     pub(crate) fingerprint: Fingerprint,
     pub(crate) owner: Owner,
@@ -86,7 +86,7 @@ pub struct Settling<'a> {
 
 // === impl Found ===
 
-impl Found {
+impl ClaimReply {
     pub(crate) fn fence(&self) -> Result<Fence, Damage> {
         row::fence_of(self.fence)
     }

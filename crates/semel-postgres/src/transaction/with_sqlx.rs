@@ -6,25 +6,29 @@ use sqlx::types::Uuid;
 use sqlx::{AssertSqlSafe, PgPool, Postgres, Row as _, Transaction};
 
 use super::once::{BoxError, Database};
-use super::retry::{Failure, Unsent};
-use super::session::{Asked, Found, Session, Settling};
+use super::retry::{CommitNotSent, Failure};
+use super::session::{ClaimReply, ClaimRequest, Session, SettleRequest};
 use super::{Permit, SameTransaction, SessionError, TransactionClaim};
 use crate::row::{self, SettlementParams};
 
 impl Session for Transaction<'_, Postgres> {
     type Error = sqlx::Error;
 
-    async fn claim(&mut self, sql: &str, asked: &Asked) -> Result<Found, sqlx::Error> {
+    async fn claim(
+        &mut self,
+        sql: &str,
+        request: &ClaimRequest,
+    ) -> Result<ClaimReply, sqlx::Error> {
         let row = sqlx::query(AssertSqlSafe(sql.to_owned()))
-            .bind(asked.id.as_bytes().as_slice())
-            .bind(asked.fingerprint.as_bytes().as_slice())
-            .bind(asked.lock)
-            .bind(asked.wait_ms)
-            .bind(asked.on_abandoned)
+            .bind(request.id.as_bytes().as_slice())
+            .bind(request.fingerprint.as_bytes().as_slice())
+            .bind(request.lock)
+            .bind(request.wait_ms)
+            .bind(request.on_abandoned)
             .fetch_one(&mut **self)
             .await?;
         let reply: Option<Vec<u8>> = row.try_get(7)?;
-        Ok(Found {
+        Ok(ClaimReply {
             verdict: row.try_get(0)?,
             fence: row.try_get(1)?,
             replaces: row.try_get(2)?,
@@ -37,18 +41,18 @@ impl Session for Transaction<'_, Postgres> {
         })
     }
 
-    async fn settle(&mut self, sql: &str, settling: &Settling<'_>) -> Result<i64, sqlx::Error> {
-        let outcome = SettlementParams::new(settling.settlement);
-        let events = &settling.events;
+    async fn settle(&mut self, sql: &str, request: &SettleRequest<'_>) -> Result<i64, sqlx::Error> {
+        let outcome = SettlementParams::new(request.settlement);
+        let events = &request.events;
         let ids: Vec<Uuid> = events.ids.iter().copied().map(Uuid::from_u128).collect();
         let payloads: Vec<&[u8]> = events.payloads.iter().map(|payload| &payload[..]).collect();
         let row = sqlx::query(AssertSqlSafe(sql.to_owned()))
-            .bind(settling.id.as_bytes().as_slice())
-            .bind(settling.fingerprint.as_bytes().as_slice())
-            .bind(Uuid::from_u128(settling.owner.as_u128()))
-            .bind(row::fence_param(settling.fence))
-            .bind(settling.began)
-            .bind(row::millis(settling.ttl))
+            .bind(request.id.as_bytes().as_slice())
+            .bind(request.fingerprint.as_bytes().as_slice())
+            .bind(Uuid::from_u128(request.owner.as_u128()))
+            .bind(row::fence_param(request.fence))
+            .bind(request.began)
+            .bind(row::millis(request.ttl))
             .bind(outcome.state)
             .bind(outcome.result)
             .bind(outcome.reply.map(|reply| reply.0))
@@ -57,14 +61,14 @@ impl Session for Transaction<'_, Postgres> {
             .bind(&events.keys)
             .bind(&events.headers)
             .bind(payloads)
-            .bind(settling.replaces)
+            .bind(request.replaces)
             .fetch_one(&mut **self)
             .await?;
         row.try_get(0)
     }
 }
 
-/// For [`SameTransaction::once`]: the work is given the transaction.
+/// For [`SameTransaction::once`]: the work gets the transaction.
 impl Database for PgPool {
     type Tx = Transaction<'static, Postgres>;
 
@@ -89,7 +93,7 @@ impl Database for PgPool {
     ) -> Result<Timestamp, BoxError> {
         match permit.settle(&mut tx, settlement).await {
             Ok(expires) => tx.commit().await.map(|()| expires).map_err(Into::into),
-            Err(error) => Err(Unsent::unless_told(undone(tx, error).await)),
+            Err(error) => Err(CommitNotSent::wrap_unless_definite(undone(tx, error).await)),
         }
     }
 
@@ -103,14 +107,14 @@ impl Database for PgPool {
     }
 }
 
-/// Rolls back at once: dropped, it would do so in the background, and the next try could meet it.
+/// Rolls back at once: a drop would roll back in the background, and the next try could find its lock.
 async fn undone(tx: Transaction<'_, Postgres>, error: SessionError<sqlx::Error>) -> BoxError {
-    // Whatever this says, the transaction ends with its connection.
+    // Even if this fails, the transaction ends with its connection.
     let _ = tx.rollback().await;
     error.into()
 }
 
-/// What an error of sqlx means.
+/// Classifies an error of sqlx.
 pub(super) fn failure(error: &sqlx::Error) -> Failure {
     match error {
         sqlx::Error::Database(server) => match server.try_downcast_ref::<PgDatabaseError>() {

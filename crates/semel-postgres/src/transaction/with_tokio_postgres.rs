@@ -3,14 +3,14 @@
 use tokio_postgres::types::{ToSql, Type};
 use tokio_postgres::{Error, Row, Transaction};
 
-use super::session::{Asked, Found, Session, Settling};
+use super::session::{ClaimReply, ClaimRequest, Session, SettleRequest};
 use crate::row::{self, Hidden, HiddenBytes, OwnerParam, SettlementParams};
 
 type Param<'a> = (&'a (dyn ToSql + Sync), Type);
 
 const CLAIM_TYPES: [Type; 5] = [Type::BYTEA, Type::BYTEA, Type::INT8, Type::INT8, Type::INT2];
 
-/// The first nine are the record's, the next five those of its events.
+/// The first nine are the record's, the next five those of its event.
 pub(super) const SETTLE_TYPES: [Type; 15] = [
     Type::BYTEA,
     Type::BYTEA,
@@ -29,28 +29,28 @@ pub(super) const SETTLE_TYPES: [Type; 15] = [
     Type::INT8,
 ];
 
-/// Without prepared statements: they would be of no use to the next transaction of a pool, and take
-/// a round trip of their own.
+/// Without prepared statements: they would not help the next transaction of a pool, and cost a round trip
+/// of their own.
 impl Session for Transaction<'_> {
     type Error = Error;
 
-    async fn claim(&mut self, sql: &str, asked: &Asked) -> Result<Found, Error> {
-        let values = ClaimValues::new(asked);
+    async fn claim(&mut self, sql: &str, request: &ClaimRequest) -> Result<ClaimReply, Error> {
+        let values = ClaimValues::new(request);
         let params: Vec<Param<'_>> = values.params().into_iter().zip(CLAIM_TYPES).collect();
         found(&self.query_typed_one(sql, &params).await?)
     }
 
-    async fn settle(&mut self, sql: &str, settling: &Settling<'_>) -> Result<i64, Error> {
-        let values = SettleValues::new(settling);
+    async fn settle(&mut self, sql: &str, request: &SettleRequest<'_>) -> Result<i64, Error> {
+        let values = SettleValues::new(request);
         let params: Vec<Param<'_>> = values.params().into_iter().zip(SETTLE_TYPES).collect();
         self.query_typed_one(sql, &params).await?.try_get(0)
     }
 }
 
 /// The columns of a claim's answer.
-pub(super) fn found(row: &Row) -> Result<Found, Error> {
+pub(super) fn found(row: &Row) -> Result<ClaimReply, Error> {
     let reply: Option<&[u8]> = row.try_get(7)?;
-    Ok(Found {
+    Ok(ClaimReply {
         verdict: row.try_get(0)?,
         fence: row.try_get(1)?,
         replaces: row.try_get(2)?,
@@ -67,7 +67,7 @@ pub(super) fn found(row: &Row) -> Result<Found, Error> {
 pub(super) struct ClaimValues<'a> {
     id: Hidden<'a>,
     fingerprint: Hidden<'a>,
-    asked: &'a Asked,
+    request: &'a ClaimRequest,
 }
 
 /// The parameters of a settle, in the driver's types.
@@ -80,19 +80,19 @@ pub(super) struct SettleValues<'a> {
     outcome: SettlementParams<'a>,
     events: Vec<OwnerParam>,
     payloads: Vec<HiddenBytes>,
-    settling: &'a Settling<'a>,
+    request: &'a SettleRequest<'a>,
 }
 
 // === impl ClaimValues ===
 
 impl<'a> ClaimValues<'a> {
-    pub(super) fn new(asked: &'a Asked) -> Self {
-        let (id, fingerprint) = (asked.id.as_bytes(), asked.fingerprint.as_bytes());
-        Self { id: Hidden(id), fingerprint: Hidden(fingerprint), asked }
+    pub(super) fn new(request: &'a ClaimRequest) -> Self {
+        let (id, fingerprint) = (request.id.as_bytes(), request.fingerprint.as_bytes());
+        Self { id: Hidden(id), fingerprint: Hidden(fingerprint), request }
     }
 
     pub(super) fn params(&self) -> [&(dyn ToSql + Sync); 5] {
-        let Asked { lock, wait_ms, on_abandoned, .. } = self.asked;
+        let ClaimRequest { lock, wait_ms, on_abandoned, .. } = self.request;
         [&self.id, &self.fingerprint, lock, wait_ms, on_abandoned]
     }
 }
@@ -100,23 +100,23 @@ impl<'a> ClaimValues<'a> {
 // === impl SettleValues ===
 
 impl<'a> SettleValues<'a> {
-    pub(super) fn new(settling: &'a Settling<'a>) -> Self {
-        let events = &settling.events;
+    pub(super) fn new(request: &'a SettleRequest<'a>) -> Self {
+        let events = &request.events;
         Self {
-            id: Hidden(settling.id.as_bytes()),
-            fingerprint: Hidden(settling.fingerprint.as_bytes()),
-            owner: OwnerParam(settling.owner),
-            fence: row::fence_param(settling.fence),
-            ttl_ms: row::millis(settling.ttl),
-            outcome: SettlementParams::new(settling.settlement),
+            id: Hidden(request.id.as_bytes()),
+            fingerprint: Hidden(request.fingerprint.as_bytes()),
+            owner: OwnerParam(request.owner),
+            fence: row::fence_param(request.fence),
+            ttl_ms: row::millis(request.ttl),
+            outcome: SettlementParams::new(request.settlement),
             events: events.ids.iter().map(|id| OwnerParam::from_bits(*id)).collect(),
             payloads: events.payloads.iter().cloned().map(HiddenBytes).collect(),
-            settling,
+            request,
         }
     }
 
     pub(super) fn params(&self) -> [&(dyn ToSql + Sync); 15] {
-        let Settling { replaces, began, events, .. } = self.settling;
+        let SettleRequest { replaces, began, events, .. } = self.request;
         [
             &self.id,
             &self.fingerprint,

@@ -1,4 +1,4 @@
-//! Clients that claim and settle, and remember what they were told.
+//! Clients that claim and settle, and record the answers.
 
 use std::collections::HashMap;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
@@ -31,14 +31,14 @@ pub(crate) struct Load {
 pub(crate) struct Tally {
     /// Outcomes that were acknowledged.
     pub(crate) recorded: usize,
-    /// Verbs of which nobody can tell what became of them.
+    /// Verbs whose effect is unknown.
     pub(crate) unsure: u64,
     /// Verbs that surely did nothing.
     pub(crate) refused: u64,
 }
 
 fn policy() -> Policy {
-    // Nobody is to take over: a second lease for a key would then be the store's mistake.
+    // No lease may be taken over: a second lease for a key would be the store's mistake.
     let builder = Policy::builder().lease(Duration::from_mins(10));
     builder.ttl(Duration::from_hours(1)).build().expect("a policy")
 }
@@ -105,7 +105,7 @@ impl Load {
         let Some(claim) = self.insist(|| self.store.claim(&attempt, &policy)).await else { return };
         let Claim::Execute(lease) = claim else { return };
         let grant = (lease.fence().get(), lease.owner());
-        self.granted.lock().expect("nobody panicked").entry(key).or_default().push(grant);
+        self.granted.lock().expect("no panic").entry(key).or_default().push(grant);
         self.settle(key, &lease, Settlement::Completed(Reply::new(number.to_string()))).await;
     }
 
@@ -113,12 +113,7 @@ impl Load {
         let settled = self.insist(|| self.store.settle(lease, settlement.clone())).await;
         match settled {
             Some(Settled::Recorded) => {
-                self.recorded
-                    .lock()
-                    .expect("nobody panicked")
-                    .entry(key)
-                    .or_default()
-                    .push(settlement);
+                self.recorded.lock().expect("no panic").entry(key).or_default().push(settlement);
             }
             Some(Settled::Refused(refusal)) => panic!("key {key}: refused with {refusal:?}"),
             None => {}
@@ -145,13 +140,13 @@ impl Load {
         }
     }
 
-    /// Holds the store to what it said.
+    /// Checks the store against its acknowledgements.
     pub(crate) async fn check(&self) -> Tally {
-        let granted = std::mem::take(&mut *self.granted.lock().expect("nobody panicked"));
+        let granted = std::mem::take(&mut *self.granted.lock().expect("no panic"));
         for (key, leases) in &granted {
             assert_eq!(leases.len(), 1, "I1: key {key} was leased as {leases:?}");
         }
-        let recorded = std::mem::take(&mut *self.recorded.lock().expect("nobody panicked"));
+        let recorded = std::mem::take(&mut *self.recorded.lock().expect("no panic"));
         let mut tally = self.tally();
         tally.recorded = recorded.len();
         for (key, outcomes) in recorded {
@@ -176,7 +171,7 @@ impl Load {
     }
 }
 
-/// Is it an error of which nobody knows whether the verb took effect?
+/// Whether an error leaves the verb's effect unknown.
 pub(crate) fn is_unsure<T>(answer: &Result<T, StoreError>) -> bool {
     matches!(answer, Err(error) if error.maybe_applied())
 }

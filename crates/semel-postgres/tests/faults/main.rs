@@ -50,8 +50,8 @@ async fn under_load(times: usize, harm: impl Fn(&Postgres) + Send + 'static) -> 
     tally
 }
 
-/// The connection ends in the middle of verbs: nobody can tell what became of them, and yet all is
-/// right in the end.
+/// The connection ends in the middle of verbs: their effect is unknown, and the records are consistent in
+/// the end.
 #[tokio::test(flavor = "multi_thread")]
 async fn sessions_are_terminated_in_mid_verb() {
     let tally = under_load(30, |server| {

@@ -1,4 +1,4 @@
-//! Servers and sessions that stand still.
+//! Paused servers and sessions.
 
 use std::time::Duration;
 
@@ -33,9 +33,9 @@ fn outcome(text: &'static str) -> Settlement {
     Settlement::Completed(Reply::new(text))
 }
 
-/// The session of a holder stops with its settle in its hands, for longer than the lease. Somebody
-/// takes over. When the session goes on, the late settle reaches the record after all, and the fence
-/// refuses it (trap 1).
+/// The session of a holder is paused with its settle in transit, for longer than the lease. Another owner
+/// takes over. When the session resumes, the late settle reaches the record, and the fence refuses it
+/// (trap 1).
 #[tokio::test(flavor = "multi_thread")]
 async fn a_session_is_paused_past_the_lease() {
     let server = Postgres::start().expect("a server");
@@ -58,7 +58,7 @@ async fn a_session_is_paused_past_the_lease() {
     let successor = lease(&fast, 2, &policy).await;
     assert_eq!(successor.fence().get(), 2);
     server.resume_process(pid).expect("it goes on");
-    // Wait until the paused session has done what it was told, or has found its client gone.
+    // Wait until the paused session has executed it, or has found its client gone.
     let behind = format!(
         "SELECT count(*) FROM pg_stat_activity
          WHERE pid = {pid} AND (query LIKE '%.claim(%' OR state <> 'idle')"
@@ -71,7 +71,7 @@ async fn a_session_is_paused_past_the_lease() {
     }));
     let settled = fast.settle(&successor, outcome("successor")).await.expect("an answer");
     assert_eq!(settled, Settled::Recorded);
-    // The late holder asks again and gets the outcome that counts (I4).
+    // The late holder repeats its settle and gets the outcome that counts (I4).
     let settled = slow.settle(&late, outcome("late")).await.expect("an answer");
     let Settled::Refused(Refusal::Settled { settlement, .. }) = settled else {
         panic!("{settled:?}");
@@ -86,7 +86,7 @@ fn sessions(server: &Postgres, name: &str) -> Vec<i32> {
     rows.split_whitespace().map(|pid| pid.parse().expect("a number")).collect()
 }
 
-/// One session stands still: whoever was on it is told, it is given up, and another takes its place.
+/// One paused session: verbs on it time out, it is closed, and another takes its place.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_session_that_stands_still_is_replaced() {
     let server = Postgres::start().expect("a server");
@@ -94,18 +94,18 @@ async fn a_session_that_stands_still_is_replaced() {
     let url = format!("{}?application_name=one&pool_max=1", server.url());
     let store =
         options(&url).verb_timeout(Duration::from_millis(300)).open().await.expect("a store");
-    let [silent] = sessions(&server, "one")[..] else { panic!("not one session") };
-    server.pause_process(silent).expect("it pauses");
+    let [paused] = sessions(&server, "one")[..] else { panic!("not one session") };
+    server.pause_process(paused).expect("it pauses");
     let unheard = store.health().await;
     assert!(unheard.is_err_and(|error| error.is_passing()));
     eventually(async || store.health().await.is_ok()).await;
-    assert!(sessions(&server, "one").iter().any(|pid| *pid != silent), "the same session");
-    server.resume_process(silent).expect("it goes on");
+    assert!(sessions(&server, "one").iter().any(|pid| *pid != paused), "the same session");
+    server.resume_process(paused).expect("it goes on");
 }
 
-/// Somebody loses patience, and the session is fine: the others on it are answered, and it is kept.
+/// One caller times out while the session is fine: other verbs on it get their answers, and it is kept.
 #[tokio::test(flavor = "multi_thread")]
-async fn a_session_is_not_cut_for_one_who_gave_up() {
+async fn a_session_is_kept_when_one_caller_gives_up() {
     let server = Postgres::start().expect("a server");
     let url = server.url();
     migrate(&options(&url)).await.expect("a schema");
@@ -153,7 +153,7 @@ async fn the_server_is_paused_and_resumed() {
         server.pause().expect("it pauses");
         let claim = store.claim(&attempt(2), &Policy::default()).await;
         assert!(claim.is_err_and(|error| error.is_passing()), "round {round}");
-        // Whoever gives up earlier leaves no connection behind on which others would wait.
+        // A call that is dropped earlier leaves no stale connection behind.
         let given_up = tokio::time::timeout(Duration::from_millis(20), store.health()).await;
         assert!(given_up.is_err() || given_up.is_ok_and(|health| health.is_err()));
         server.resume().expect("it goes on");

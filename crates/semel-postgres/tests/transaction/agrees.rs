@@ -52,8 +52,12 @@ async fn a_claim_in_a_transaction_agrees_with_the_core() {
     }
     let all = ["abandoned", "execute", "in flight", "mismatch", "replay", "unknown"];
     for by_pool in [false, true] {
-        let verdicts: Vec<_> =
-            story.verdicts.keys().filter(|said| said.0 == by_pool).map(|said| said.1).collect();
+        let verdicts: Vec<_> = story
+            .verdicts
+            .keys()
+            .filter(|message| message.0 == by_pool)
+            .map(|message| message.1)
+            .collect();
         assert_eq!(verdicts, all, "{:?}", story.verdicts);
     }
 }
@@ -139,10 +143,10 @@ impl Story {
         let expected = decide(before.as_ref(), &attempt, &policy, self.now);
         let keeps = self.random.random_range(0..3) == 0;
 
-        let told = Told { attempt: &attempt, policy: &policy, expected: &expected.claim, place };
+        let result = Case { attempt: &attempt, policy: &policy, expected: &expected.claim, place };
         let keeping = keeps.then_some(&settlement);
         let (verdict, expires) = if by_pool {
-            told.by_pool(&self.pools[isolation], &self.same, keeping).await
+            result.by_pool(&self.pools[isolation], &self.same, keeping).await
         } else {
             let isolation = [
                 IsolationLevel::ReadCommitted,
@@ -150,7 +154,7 @@ impl Story {
                 IsolationLevel::Serializable,
             ][isolation];
             let tx = self.client.build_transaction().isolation_level(isolation).start();
-            told.by_own(tx.await.unwrap(), &self.same, keeping).await
+            result.by_own(tx.await.unwrap(), &self.same, keeping).await
         };
         *self.verdicts.entry((by_pool, verdict)).or_default() += 1;
         let after = match expires {
@@ -167,7 +171,7 @@ impl Story {
 }
 
 /// One claim, and what it must come to.
-struct Told<'a> {
+struct Case<'a> {
     attempt: &'a Attempt,
     policy: &'a Policy,
     expected: &'a Claim,
@@ -177,7 +181,7 @@ struct Told<'a> {
 /// A verdict, and until when an outcome is kept if one was settled.
 type Verdict = (&'static str, Option<Timestamp>);
 
-impl Told<'_> {
+impl Case<'_> {
     /// In a transaction of the test's own. It is committed if there is something to keep.
     async fn by_own(
         &self,

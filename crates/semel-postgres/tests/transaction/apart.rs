@@ -1,7 +1,7 @@
 //! I7 and I8: another request, another scope, another schema.
 
 use semel_core::{Key, RecordId, Scope};
-use semel_engine::Answer;
+use semel_store::Answer;
 
 use crate::bank::{Bank, body, completed, conflict, deposit, id, is_executed, is_in_flight, never};
 use crate::gate::Gate;
@@ -19,7 +19,7 @@ async fn another_request_with_the_same_key_is_a_mismatch() {
     assert_eq!(bank.counts().await, [1, 0, 1]);
 }
 
-/// Nobody can see the fingerprint of work in flight.
+/// The fingerprint of work in flight is not visible to others.
 #[tokio::test]
 async fn another_request_is_in_flight_until_the_first_has_committed() {
     let bank = Bank::open().await;

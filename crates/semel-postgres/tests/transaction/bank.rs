@@ -5,11 +5,11 @@ use std::time::Duration;
 
 use semel_core::{Attempt, Fingerprint, InFlight, Key, Outcome, Owner, Policy};
 use semel_core::{RecordId, Reply, Scope};
-use semel_engine::Answer;
 use semel_postgres::transaction::{
     Isolation, OnceError, Retry, SameTransaction, TransactionPool, Tx, Work, WorkFuture,
 };
 use semel_postgres::{Options, PostgresStore, migrate};
+use semel_store::Answer;
 use tokio_postgres::Client;
 
 use crate::gate::until;
@@ -161,7 +161,7 @@ pub(crate) fn body(text: &str) -> Fingerprint {
     Fingerprint::new([("body", text)])
 }
 
-/// The usual request with a key, by somebody new.
+/// The usual request with a key, by a new owner.
 pub(crate) fn attempt(key: &str) -> Attempt {
     Attempt::new(id(key), body("100"), Owner::from_u128(rand::random()))
 }

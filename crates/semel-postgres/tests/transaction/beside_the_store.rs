@@ -6,10 +6,9 @@ use std::time::Duration;
 use semel_core::{
     Claim, Fence, Lease, OnAbandoned, Policy, Refusal, Release, Reply, Settlement, State,
 };
-use semel_engine::Answer;
 use semel_postgres::PostgresStore;
 use semel_postgres::transaction::{Isolation, OnceError};
-use semel_store::{Released, Renewed, Settled, Store, StoreError};
+use semel_store::{Answer, Released, Renewed, Settled, Store, StoreError};
 
 use crate::bank::{Bank, attempt, conflict, deposit, id, is_executed, is_in_flight, never};
 use crate::gate::Gate;
@@ -63,7 +62,7 @@ fn fence(answer: &Answer) -> u64 {
 }
 
 #[tokio::test]
-async fn what_the_store_has_leased_is_in_flight() {
+async fn a_lease_of_the_store_is_in_flight() {
     let both = Both::open().await;
     let lease = both.lease().await;
     let answer = both.bank.once("k", conflict(), never).await.unwrap();
@@ -75,7 +74,7 @@ async fn what_the_store_has_leased_is_in_flight() {
 }
 
 #[tokio::test]
-async fn what_was_released_is_executed_with_the_next_fence() {
+async fn a_released_record_is_executed_with_the_next_fence() {
     for isolation in [Isolation::ReadCommitted, Isolation::Serializable] {
         let both = Both::isolated(isolation).await;
         let lease = both.lease().await;
@@ -87,7 +86,7 @@ async fn what_was_released_is_executed_with_the_next_fence() {
 }
 
 #[tokio::test]
-async fn what_is_held_is_unknown() {
+async fn a_held_record_is_unknown() {
     let both = Both::open().await;
     let lease = both.lease().await;
     both.clocked.store.release(&lease, Release::Hold).await.unwrap();
@@ -96,7 +95,7 @@ async fn what_is_held_is_unknown() {
 }
 
 #[tokio::test]
-async fn what_was_abandoned_goes_by_the_policy() {
+async fn an_abandoned_lease_follows_the_policy() {
     let both = Both::open().await;
     drop(both.lease().await);
     both.lease_runs_out().await;
@@ -108,7 +107,7 @@ async fn what_was_abandoned_goes_by_the_policy() {
 }
 
 #[tokio::test]
-async fn what_was_abandoned_and_fails_is_settled_before_it_is_told() {
+async fn an_abandoned_lease_is_failed_durably_before_it_is_returned() {
     for isolation in [Isolation::ReadCommitted, Isolation::Serializable] {
         let both = Both::isolated(isolation).await;
         let late = both.lease().await;
@@ -126,7 +125,7 @@ async fn what_was_abandoned_and_fails_is_settled_before_it_is_told() {
 }
 
 #[tokio::test]
-async fn what_has_expired_begins_a_new_life() {
+async fn an_expired_record_is_replaced() {
     for isolation in [Isolation::ReadCommitted, Isolation::Serializable] {
         let both = Both::isolated(isolation).await;
         both.bank.once("k", conflict(), deposit).await.unwrap();
@@ -145,8 +144,8 @@ async fn what_has_expired_begins_a_new_life() {
     }
 }
 
-/// The store knows nothing of the transaction's lock. Its claim comes between ours and our settle: then
-/// nothing of our work may stay, and the next try sees who has the lease.
+/// The store does not see the transaction's lock. Its claim comes between our claim and our settle: then
+/// nothing of our work may stay, and the next try finds the lease.
 #[tokio::test]
 async fn a_claim_of_the_store_that_comes_between_undoes_the_work() {
     for isolation in [Isolation::ReadCommitted, Isolation::RepeatableRead, Isolation::Serializable]
@@ -170,7 +169,7 @@ async fn a_claim_of_the_store_that_comes_between_undoes_the_work() {
 
 /// There is a row to lock if the record was released: so the store has to wait, in vain here.
 #[tokio::test]
-async fn what_was_released_is_not_claimed_while_a_transaction_works_on_it() {
+async fn a_released_record_is_not_claimed_while_a_transaction_executes_it() {
     let both = Both::open().await;
     let released = both.lease().await;
     both.clocked.store.release(&released, Release::Retry).await.unwrap();
@@ -199,7 +198,7 @@ async fn what_was_released_is_not_claimed_while_a_transaction_works_on_it() {
 }
 
 #[tokio::test]
-async fn what_a_transaction_settled_is_final_for_the_store() {
+async fn a_settle_in_a_transaction_is_final_for_the_store() {
     let both = Both::open().await;
     let store = &both.clocked.store;
     let late = both.lease().await;
@@ -225,7 +224,7 @@ async fn what_a_transaction_settled_is_final_for_the_store() {
 }
 
 #[tokio::test]
-async fn what_a_transaction_settled_is_swept_when_it_has_expired() {
+async fn a_record_of_a_transaction_is_swept_when_it_has_expired() {
     let both = Both::open().await;
     both.bank.once("k", conflict(), deposit).await.unwrap();
     assert_eq!(both.clocked.store.sweep(10).await.unwrap().deleted, 0);

@@ -1,11 +1,11 @@
-//! Transactions that are in each other's way: tried again until done, and done once.
+//! Conflicting transactions: retried until done, and done once.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
 
 use semel_core::{Outcome, Reply};
-use semel_engine::Answer;
 use semel_postgres::transaction::{Event, Isolation, OnceError, Retry, Tx, Work, WorkFuture};
+use semel_store::Answer;
 use tokio::sync::Barrier;
 use tokio::task::JoinSet;
 
@@ -61,17 +61,17 @@ where
 }
 
 /// Runs work under that many keys at once, and demands that all of it is executed.
-async fn crowd<W>(bank: &Bank, size: usize, work: W)
+async fn run_many<W>(bank: &Bank, size: usize, work: W)
 where
     W: for<'w> FnMut(&'w mut Work<'_, Tx>) -> WorkFuture<'w> + Send + Clone + 'static,
 {
-    let mut crowd = JoinSet::new();
+    let mut run_many = JoinSet::new();
     for number in 0..size {
         let (pool, work) = (bank.pool.clone().retry(STUBBORN), work.clone());
         let id = id(&format!("crowd-{number}"));
-        crowd.spawn(async move { pool.once(id, body("100"), conflict(), work).await });
+        run_many.spawn(async move { pool.once(id, body("100"), conflict(), work).await });
     }
-    for answer in crowd.join_all().await {
+    for answer in run_many.join_all().await {
         let answer = answer.unwrap();
         assert!(is_executed(&answer), "{answer:?}");
     }
@@ -146,11 +146,11 @@ async fn an_update_is_not_lost() {
     }
 }
 
-/// Each may take the last 100 if the other has not. Both look before either has: the one that commits
-/// later must look again. Whether it is told by a statement, by the settle or by the commit is up
-/// to the moment at which they meet.
+/// Each may take the last 100 if the other has not. Both read before either has: the one that commits
+/// later must read again. Which statement fails (one of the work, the settle or the commit) depends on
+/// the timing.
 #[tokio::test(flavor = "multi_thread")]
-async fn what_was_read_is_still_true_when_it_commits() {
+async fn reads_are_still_true_at_the_commit() {
     for meet_late in [false, true] {
         let bank = Bank::isolated(Isolation::Serializable).await;
         bank.session.batch_execute("UPDATE account SET balance = 100").await.unwrap();
@@ -186,10 +186,10 @@ async fn what_was_read_is_still_true_when_it_commits() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_crowd_on_one_account_adds_up() {
+async fn many_updates_of_one_account_add_up() {
     for isolation in [Isolation::RepeatableRead, Isolation::Serializable] {
         let bank = Bank::isolated(isolation).await;
-        crowd(&bank, 24, |work| {
+        run_many(&bank, 24, |work| {
             Box::pin(async move {
                 let read = balance(work, "anna").await?;
                 let sql = "UPDATE account SET balance = $1 WHERE name = 'anna'";
@@ -226,9 +226,9 @@ async fn the_victim_of_a_deadlock_is_tried_again() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_crowd_of_deadlocks_adds_up() {
+async fn many_deadlocks_are_all_resolved() {
     let bank = Bank::open().await;
-    crowd(&bank, 24, |work| {
+    run_many(&bank, 24, |work| {
         Box::pin(async move {
             let [first, second] = if rand::random() { ["anna", "bert"] } else { ["bert", "anna"] };
             add(work, first, 1).await?;

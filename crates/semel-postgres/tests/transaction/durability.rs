@@ -1,4 +1,4 @@
-//! I6: an outcome is durable before it is told, whatever the database's defaults are.
+//! I6: an outcome is durable before it is returned, whatever the database's defaults are.
 
 use std::sync::{Arc, Mutex};
 
@@ -31,7 +31,7 @@ async fn found_with(default: &str) -> (String, Bank) {
 }
 
 #[tokio::test]
-async fn what_would_be_lost_in_a_crash_is_made_durable() {
+async fn synchronous_commit_is_raised_to_a_durable_level() {
     for default in ["off", "local"] {
         let (found, bank) = found_with(default).await;
         assert_eq!(found, "on", "{default}");
@@ -48,7 +48,7 @@ async fn what_would_be_lost_in_a_crash_is_made_durable() {
 }
 
 #[tokio::test]
-async fn what_is_more_durable_stays_as_it_is() {
+async fn a_more_durable_setting_stays() {
     for default in ["remote_write", "remote_apply"] {
         assert_eq!(found_with(default).await.0, default);
     }

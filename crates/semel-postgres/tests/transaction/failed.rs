@@ -3,11 +3,11 @@
 use std::sync::Mutex;
 
 use semel_core::{Attempt, Fence, Outcome, Policy, Reply, Settlement, Timestamp};
-use semel_engine::Answer;
 use semel_postgres::transaction::{
     BoxError, Database, Event, Permit, SameTransaction, TransactionClaim, TransactionPool, Tx,
     Work, WorkFuture,
 };
+use semel_store::Answer;
 use tokio::task::JoinHandle;
 
 use crate::bank::{Bank, body, completed, conflict, deposit, id, is_in_flight, never};
@@ -39,7 +39,7 @@ async fn a_failure_is_kept_and_replayed_without_rows_and_events() {
 
 /// A statement of the work failed, so the server has given the transaction up; the work knows why.
 #[tokio::test]
-async fn a_failure_can_be_told_by_the_server() {
+async fn a_failure_may_come_from_the_server() {
     let bank = Bank::open().await;
     let work = bank.once("k", conflict(), |work| {
         Box::pin(async move {

@@ -1,4 +1,4 @@
-//! Waiting for what others do, never for a while.
+//! Waiting for conditions, never for a fixed time.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -21,7 +21,7 @@ impl Gate {
         Self { reached: Arc::new(Semaphore::new(0)), open: Arc::new(Semaphore::new(0)) }
     }
 
-    /// In the work: says that it got here, and waits until the gate is open.
+    /// In the work: reports that it got here, and waits until the gate is open.
     pub(crate) async fn pass(&self) {
         self.reached.add_permits(1);
         let _ = self.open.acquire().await.unwrap();
@@ -32,13 +32,13 @@ impl Gate {
         timeout(LONG, self.reached.acquire()).await.expect("the gate is reached").unwrap().forget();
     }
 
-    /// Lets everybody pass, now and later.
+    /// Opens the gate for good.
     pub(crate) fn open(&self) {
         self.open.add_permits(1_000);
     }
 }
 
-/// Asks again and again until the answer is yes.
+/// Polls a condition until it holds.
 pub(crate) async fn until(what: &str, mut asked: impl AsyncFnMut() -> bool) {
     let asking = async {
         while !asked().await {

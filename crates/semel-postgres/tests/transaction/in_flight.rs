@@ -1,10 +1,10 @@
-//! Duplicates that come while the work runs: told at once, or made to wait, and never executed.
+//! Duplicates that come while the work runs: answered at once, or made to wait, and never executed.
 
 use std::time::Duration;
 
 use semel_core::Policy;
-use semel_engine::Answer;
 use semel_postgres::transaction::{Isolation, TransactionClaim, Tx, Work, WorkFuture};
+use semel_store::Answer;
 use tokio::task::JoinSet;
 
 use crate::bank::{Bank, attempt, body, completed, conflict, deposit, id, wait};
@@ -34,7 +34,7 @@ async fn under_way(bank: &Bank, gate: &Gate) -> JoinSet<Answer> {
 }
 
 #[tokio::test]
-async fn a_duplicate_is_told_at_once_while_the_work_runs() {
+async fn a_duplicate_is_answered_at_once_while_the_work_runs() {
     let bank = Bank::open().await;
     let gate = Gate::new();
     let mut first = under_way(&bank, &gate).await;
@@ -51,19 +51,19 @@ async fn a_duplicate_is_told_at_once_while_the_work_runs() {
 }
 
 /// The same attempt fifty times, at once.
-async fn crowd(bank: &Bank, policy: &Policy) -> Vec<Answer> {
-    let mut crowd = JoinSet::new();
+async fn run_many(bank: &Bank, policy: &Policy) -> Vec<Answer> {
+    let mut run_many = JoinSet::new();
     for _ in 0..50 {
         let (pool, policy) = (bank.pool.clone(), policy.clone());
-        crowd.spawn(async move { pool.once(id("k"), body("100"), &policy, deposit).await });
+        run_many.spawn(async move { pool.once(id("k"), body("100"), &policy, deposit).await });
     }
-    crowd.join_all().await.into_iter().map(Result::unwrap).collect()
+    run_many.join_all().await.into_iter().map(Result::unwrap).collect()
 }
 
 #[tokio::test(flavor = "multi_thread")]
 async fn of_fifty_at_once_one_executes() {
     let bank = Bank::open().await;
-    let answers = crowd(&bank, conflict()).await;
+    let answers = run_many(&bank, conflict()).await;
     assert_eq!(answers.iter().filter(|answer| is_executed(answer)).count(), 1);
     for answer in answers.iter().filter(|answer| !is_executed(answer)) {
         assert!(is_in_flight(answer) || is_replayed(answer), "{answer:?}");
@@ -72,10 +72,10 @@ async fn of_fifty_at_once_one_executes() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn of_fifty_who_wait_one_executes_and_all_get_its_outcome() {
+async fn of_fifty_waiting_duplicates_one_executes_and_all_get_its_outcome() {
     for isolation in [Isolation::ReadCommitted, Isolation::Serializable] {
         let bank = Bank::isolated(isolation).await;
-        let answers = crowd(&bank, &wait(LONG)).await;
+        let answers = run_many(&bank, &wait(LONG)).await;
         let executed: Vec<_> = answers.iter().filter(|answer| is_executed(answer)).collect();
         assert_eq!(executed.len(), 1, "{isolation:?}");
         for answer in &answers {
@@ -86,7 +86,7 @@ async fn of_fifty_who_wait_one_executes_and_all_get_its_outcome() {
 }
 
 #[tokio::test]
-async fn those_who_wait_are_given_the_outcome_of_the_first() {
+async fn waiting_duplicates_get_the_outcome_of_the_first() {
     let bank = Bank::open().await;
     let gate = Gate::new();
     let mut first = under_way(&bank, &gate).await;
@@ -106,7 +106,7 @@ async fn those_who_wait_are_given_the_outcome_of_the_first() {
 
 /// In these isolations a transaction sees what was there when it began: before the first committed.
 #[tokio::test]
-async fn one_who_waits_does_not_work_on_what_it_cannot_see() {
+async fn a_waiting_duplicate_does_not_execute_on_an_old_snapshot() {
     for isolation in [Isolation::RepeatableRead, Isolation::Serializable] {
         let bank = Bank::isolated(isolation).await;
         let gate = Gate::new();
@@ -124,7 +124,7 @@ async fn one_who_waits_does_not_work_on_what_it_cannot_see() {
 }
 
 #[tokio::test]
-async fn one_who_waits_executes_if_the_first_fails() {
+async fn a_waiting_duplicate_executes_if_the_first_fails() {
     let bank = Bank::open().await;
     let gate = Gate::new();
     let failing = bank.once("k", conflict(), |_| {
@@ -186,7 +186,7 @@ async fn a_wait_leaves_the_callers_lock_timeout_as_it_was() {
 }
 
 #[tokio::test]
-async fn those_who_read_an_outcome_are_not_in_each_others_way() {
+async fn replays_do_not_conflict_with_each_other() {
     let bank = Bank::open().await;
     bank.once("k", conflict(), deposit).await.unwrap();
     let (same, mut first, mut second) = (bank.same(), bank.connect().await, bank.connect().await);

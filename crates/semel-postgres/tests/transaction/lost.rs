@@ -1,19 +1,19 @@
-//! The connection breaks while the transaction commits: has it, or has it not? The next try is told by
-//! the record, and the rows are there once.
+//! The connection breaks while the transaction commits. The next try finds the outcome in the record, and
+//! the rows are there once.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
 
 use semel_core::{Attempt, Outcome, Policy, Reply, Settlement, Timestamp};
-use semel_engine::Answer;
 use semel_postgres::transaction::{
     BoxError, Database, Event, Isolation, OnceError, Permit, Retry, SameTransaction,
     TransactionClaim, TransactionPool, Tx,
 };
+use semel_store::Answer;
 
 use crate::bank::{Bank, STUBBORN, body, conflict, id, is_executed, is_replayed};
 use crate::gate::until;
-use crate::line::{Cut, Line};
+use crate::relay::{Cut, Relay};
 use crate::support::options;
 
 /// Books an entry, stages an event, and counts.
@@ -49,9 +49,9 @@ impl Counted {
     }
 }
 
-/// The bank's pool by a line of its own.
-async fn pool(bank: &Bank, line: &Line, isolation: Isolation) -> TransactionPool {
-    let options = options(&line.through(&bank.url));
+/// The bank's pool behind a relay.
+async fn pool(bank: &Bank, relay: &Relay, isolation: Isolation) -> TransactionPool {
+    let options = options(&relay.through(&bank.url));
     let pool = TransactionPool::open_with(options, isolation).await.expect("a pool by the line");
     pool.retry(STUBBORN)
 }
@@ -59,10 +59,10 @@ async fn pool(bank: &Bank, line: &Line, isolation: Isolation) -> TransactionPool
 #[tokio::test]
 async fn a_commit_that_never_arrived_is_done_again() {
     for isolation in [Isolation::ReadCommitted, Isolation::Serializable] {
-        let (bank, line) = (Bank::open().await, Line::cut_once(Cut::Before).await);
-        let (pool, work) = (pool(&bank, &line, isolation).await, Counted::completed());
+        let (bank, relay) = (Bank::open().await, Relay::cut_once(Cut::Before).await);
+        let (pool, work) = (pool(&bank, &relay, isolation).await, Counted::completed());
         let answer = work.once(&pool).await.unwrap();
-        assert!(is_executed(&answer) && line.was_cut(), "{isolation:?}: {answer:?}");
+        assert!(is_executed(&answer) && relay.was_cut(), "{isolation:?}: {answer:?}");
         assert_eq!(work.calls(), 2, "{isolation:?}");
         assert_eq!(bank.counts().await, [1, 1, 1], "{isolation:?}");
     }
@@ -71,10 +71,10 @@ async fn a_commit_that_never_arrived_is_done_again() {
 #[tokio::test]
 async fn a_commit_whose_answer_is_lost_is_not_done_again() {
     for isolation in [Isolation::ReadCommitted, Isolation::Serializable] {
-        let (bank, line) = (Bank::open().await, Line::cut_once(Cut::After).await);
-        let (pool, work) = (pool(&bank, &line, isolation).await, Counted::completed());
+        let (bank, relay) = (Bank::open().await, Relay::cut_once(Cut::After).await);
+        let (pool, work) = (pool(&bank, &relay, isolation).await, Counted::completed());
         let answer = work.once(&pool).await.unwrap();
-        assert!(is_replayed(&answer) && line.was_cut(), "{isolation:?}: {answer:?}");
+        assert!(is_replayed(&answer) && relay.was_cut(), "{isolation:?}: {answer:?}");
         assert_eq!(answer.reply(), Some(&Reply::new("done")), "{isolation:?}");
         assert_eq!(work.calls(), 1, "{isolation:?}");
         assert_eq!(bank.counts().await, [1, 1, 1], "{isolation:?}");
@@ -83,20 +83,20 @@ async fn a_commit_whose_answer_is_lost_is_not_done_again() {
 
 /// Whether the server gets to it is up to the moment; it is done once in any case.
 #[tokio::test]
-async fn a_commit_that_nobody_waits_for_is_done_once() {
+async fn a_commit_whose_answer_is_not_awaited_is_done_once() {
     for _ in 0..5 {
-        let (bank, line) = (Bank::open().await, Line::cut_once(Cut::During).await);
-        let (pool, work) = (pool(&bank, &line, Isolation::Default).await, Counted::completed());
+        let (bank, relay) = (Bank::open().await, Relay::cut_once(Cut::During).await);
+        let (pool, work) = (pool(&bank, &relay, Isolation::Default).await, Counted::completed());
         let answer = work.once(&pool).await.unwrap();
         assert!(is_executed(&answer) || is_replayed(&answer), "{answer:?}");
         assert_eq!(bank.counts().await, [1, 1, 1]);
     }
 }
 
-/// The server is still committing when the next try comes, which therefore meets nobody but itself.
+/// The server is still committing when the next try comes, which finds the lock of its own predecessor.
 #[tokio::test]
 async fn a_try_that_meets_its_own_lost_transaction_waits_for_it() {
-    let (bank, line) = (Bank::open().await, Line::cut_once(Cut::During).await);
+    let (bank, relay) = (Bank::open().await, Relay::cut_once(Cut::During).await);
     let slow = "
         CREATE FUNCTION slow() RETURNS trigger LANGUAGE plpgsql
         AS 'BEGIN PERFORM pg_advisory_xact_lock_shared(''entry''::regclass::bigint); RETURN NEW; END';
@@ -104,11 +104,11 @@ async fn a_try_that_meets_its_own_lost_transaction_waits_for_it() {
         DEFERRABLE INITIALLY DEFERRED FOR EACH ROW EXECUTE FUNCTION slow();
         SELECT pg_advisory_lock('entry'::regclass::bigint)";
     bank.session.batch_execute(slow).await.unwrap();
-    let pool = pool(&bank, &line, Isolation::Default).await;
+    let pool = pool(&bank, &relay, Isolation::Default).await;
     let work = Counted::completed();
     let letting_go = async {
-        // Told to be in flight, and having come again; or the server has noticed before that.
-        let met = async || line.rollbacks() >= 3 || line.commits() >= 2;
+        // It was in flight and was retried; or the server noticed earlier.
+        let met = async || relay.rollbacks() >= 3 || relay.commits() >= 2;
         until("it meets itself", met).await;
         let unlock = "SELECT pg_advisory_unlock('entry'::regclass::bigint)";
         bank.session.batch_execute(unlock).await.unwrap();
@@ -122,8 +122,8 @@ async fn a_try_that_meets_its_own_lost_transaction_waits_for_it() {
 #[tokio::test]
 async fn a_failure_is_recorded_once_too() {
     for (cut, calls) in [(Cut::Before, 2), (Cut::After, 1)] {
-        let (bank, line) = (Bank::open().await, Line::cut_once(cut).await);
-        let pool = pool(&bank, &line, Isolation::Default).await;
+        let (bank, relay) = (Bank::open().await, Relay::cut_once(cut).await);
+        let pool = pool(&bank, &relay, Isolation::Default).await;
         let work = Counted::new(Outcome::Failed(Reply::new("no funds")));
         let answer = work.once(&pool).await.unwrap();
         let settlement = match answer {
@@ -136,12 +136,12 @@ async fn a_failure_is_recorded_once_too() {
     }
 }
 
-/// Nobody says "nothing was done" who cannot know it.
+/// "Nothing was done" is only returned if that is known.
 #[tokio::test]
-async fn without_a_further_try_the_caller_is_told_that_nobody_knows() {
+async fn without_a_further_try_the_outcome_is_reported_as_unknown() {
     for cut in [Cut::Before, Cut::After] {
-        let (bank, line) = (Bank::open().await, Line::cut_once(cut).await);
-        let pool = pool(&bank, &line, Isolation::Default).await;
+        let (bank, relay) = (Bank::open().await, Relay::cut_once(cut).await);
+        let pool = pool(&bank, &relay, Isolation::Default).await;
         let work = Counted::completed();
         let error = work.once(&pool.clone().retry(Retry::NEVER)).await.unwrap_err();
         assert!(matches!(error, OnceError::Lost(_)), "{cut:?}: {error:?}");
@@ -151,16 +151,16 @@ async fn without_a_further_try_the_caller_is_told_that_nobody_knows() {
     }
 }
 
-/// The story: the second try could not connect, and its "nothing was done" was told although the first
-/// had committed.
+/// Regression: the second try could not connect, and its "nothing was done" was returned although the
+/// first had committed.
 #[tokio::test]
-async fn if_nobody_can_be_asked_the_doubt_remains() {
-    let (bank, line) = (Bank::open().await, Line::cut_for_good(Cut::After).await);
+async fn if_the_server_is_unreachable_the_doubt_remains() {
+    let (bank, relay) = (Bank::open().await, Relay::cut_for_good(Cut::After).await);
     // Each try is in vain.
-    let pool = pool(&bank, &line, Isolation::Default).await.retry(Retry::default());
+    let pool = pool(&bank, &relay, Isolation::Default).await.retry(Retry::default());
     let work = Counted::completed();
     let error = work.once(&pool).await.unwrap_err();
-    assert!(matches!(error, OnceError::Lost(_)) && line.was_cut(), "{error:?}");
+    assert!(matches!(error, OnceError::Lost(_)) && relay.was_cut(), "{error:?}");
     assert_eq!(bank.counts().await, [1, 1, 1]);
     // What was never begun leaves no doubt.
     let error = work.once(&pool).await.unwrap_err();
@@ -168,26 +168,26 @@ async fn if_nobody_can_be_asked_the_doubt_remains() {
     assert_eq!(work.calls(), 1);
 }
 
-/// The connection is cut when the server has granted the claim and does not know yet that nobody heard.
-/// The next claim meets that one, which is nobody else's.
+/// The connection is cut after the server has granted the claim, without the server's knowledge. The next
+/// claim finds the lock of its own predecessor.
 #[tokio::test]
-async fn a_claim_that_meets_its_own_lost_one_is_not_told_that_it_is_in_flight() {
-    let (bank, line) = (Bank::open().await, Line::cut_once(Cut::Claim).await);
-    let pool = pool(&bank, &line, Isolation::Default).await;
+async fn a_claim_that_meets_its_own_lost_one_is_not_in_flight() {
+    let (bank, relay) = (Bank::open().await, Relay::cut_once(Cut::Claim).await);
+    let pool = pool(&bank, &relay, Isolation::Default).await;
     let work = Counted::completed();
     pool.once(id("before"), body("100"), conflict(), crate::bank::deposit).await.unwrap();
-    line.cut_next();
-    let told = work.once(&pool.clone().retry(Retry::NEVER)).await;
-    let Err(OnceError::Unavailable(_)) = told else { panic!("{told:?}") };
-    line.lay_ghosts();
+    relay.cut_next();
+    let result = work.once(&pool.clone().retry(Retry::NEVER)).await;
+    let Err(OnceError::Unavailable(_)) = result else { panic!("{result:?}") };
+    relay.close_orphans();
 
     bank.quiet().await;
-    line.cut_next();
-    let rolled_back = line.rollbacks();
+    relay.cut_next();
+    let rolled_back = relay.rollbacks();
     let letting_go = async {
         // It has met itself, and has come again.
-        until("it meets itself", async || line.rollbacks() >= rolled_back + 2).await;
-        line.lay_ghosts();
+        until("it meets itself", async || relay.rollbacks() >= rolled_back + 2).await;
+        relay.close_orphans();
     };
     let (answer, ()) = tokio::join!(work.once(&pool), letting_go);
     assert!(is_executed(answer.as_ref().unwrap()), "{answer:?}");
@@ -246,8 +246,8 @@ async fn a_commit_whose_answer_is_not_understood_is_in_doubt() {
             let same = bank.same().retry(retry);
             same.once(&garbled(), id(key), body("100"), conflict(), crate::bank::deposit).await
         };
-        let told = once("k", Retry::NEVER).await;
-        assert!(matches!(told, Err(OnceError::Lost(_))), "{commits}: {told:?}");
+        let result = once("k", Retry::NEVER).await;
+        assert!(matches!(result, Err(OnceError::Lost(_))), "{commits}: {result:?}");
         // The next try finds out.
         let answer = once("l", STUBBORN).await.unwrap();
         assert_eq!(is_replayed(&answer), commits, "{answer:?}");

@@ -10,16 +10,16 @@ mod durability;
 mod failed;
 mod gate;
 mod in_flight;
-mod line;
 mod lost;
 mod nothing_left;
 mod once;
 mod overtaken;
 mod own_transaction;
-mod places;
+mod permits;
+mod relay;
 mod retries;
-mod silent;
 #[path = "../support/mod.rs"]
 mod support;
+mod unresponsive;
 #[cfg(feature = "sqlx")]
 mod with_sqlx;

@@ -4,8 +4,8 @@
 use std::sync::atomic::{AtomicU32, Ordering};
 
 use semel_core::{Fence, Outcome, Reply};
-use semel_engine::Answer;
 use semel_postgres::transaction::{Event, OnceError, Retry, Tx, Work, WorkFuture};
+use semel_store::Answer;
 use tokio::task::JoinHandle;
 
 use crate::bank::{
@@ -75,7 +75,7 @@ async fn an_error_of_the_server_leaves_nothing() {
     assert_nothing_left(&bank).await;
 }
 
-/// The server has given the transaction up. Whatever the work says, it cannot commit.
+/// The server has aborted the transaction. Even if the work reports success, it cannot commit.
 #[tokio::test]
 async fn an_error_that_the_work_hides_leaves_nothing() {
     let bank = Bank::small(CONNECTIONS).await;
@@ -93,7 +93,7 @@ async fn an_error_that_the_work_hides_leaves_nothing() {
     assert_nothing_left(&bank).await;
 }
 
-/// Nobody may be told that it was done.
+/// A failure must not be reported as done.
 #[tokio::test]
 async fn work_that_ends_the_transaction_by_itself_leaves_nothing() {
     let bank = Bank::small(CONNECTIONS).await;
@@ -112,7 +112,7 @@ async fn work_that_ends_the_transaction_by_itself_leaves_nothing() {
 }
 
 #[tokio::test]
-async fn what_failed_for_now_or_is_unknown_leaves_nothing() {
+async fn failed_for_now_and_unknown_leave_nothing() {
     for outcome in [Outcome::FailedForNow(Reply::new("later")), Outcome::Unknown(Reply::new("?"))] {
         let bank = Bank::small(CONNECTIONS).await;
         for _ in 0..ROUNDS {
@@ -238,7 +238,7 @@ async fn work_whose_connection_breaks_is_tried_again_and_done_once() {
 }
 
 #[tokio::test]
-async fn connections_that_broke_while_nobody_used_them_are_replaced() {
+async fn connections_that_broke_while_idle_are_replaced() {
     let mut bank = Bank::small(CONNECTIONS).await;
     bank.pool = bank.pool.retry(Retry::NEVER);
     let kill = format!(

@@ -3,9 +3,8 @@
 use std::sync::atomic::{AtomicU32, Ordering};
 
 use semel_core::{Fence, Outcome, Reply, ResultId, Settlement};
-use semel_engine::{Answer, Stored};
 use semel_postgres::transaction::{Event, Tx, Work, WorkFuture};
-use semel_store::Store as _;
+use semel_store::{Answer, Store as _, Stored};
 
 use crate::bank::{Bank, completed, conflict, deposit, id, is_executed, is_replayed, never};
 use crate::gate::Gate;
@@ -128,13 +127,13 @@ async fn as_staged(work: for<'w> fn(&'w mut Work<'_, Tx>) -> WorkFuture<'w>) {
     bank.once("k", conflict(), work).await.unwrap();
     let sql = "SELECT topic, key, headers::text, payload, record FROM outbox ORDER BY seq";
     let rows = bank.session.query(sql, &[]).await.unwrap();
-    let told: Vec<(&str, Option<&str>, &str, &[u8])> =
+    let result: Vec<(&str, Option<&str>, &str, &[u8])> =
         rows.iter().map(|row| (row.get(0), row.get(1), row.get(2), row.get(3))).collect();
     let headers = r#"{"a": "3", "b": "\"2\""}"#;
     let expected: [(&str, Option<&str>, &str, &[u8]); 2] =
         [("entries", Some("anna"), headers, b"\x00\xffx"), ("audit", None, "{}", b"")];
-    assert!(!told.is_empty());
-    assert_eq!(told, expected[..told.len()]);
+    assert!(!result.is_empty());
+    assert_eq!(result, expected[..result.len()]);
     for row in rows {
         assert_eq!(row.get::<_, &[u8]>(4), id("k").as_bytes());
     }

@@ -4,11 +4,10 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use semel_core::{Claim, Fence, Policy, Release, Reply, Settlement, State};
-use semel_engine::Answer;
 use semel_postgres::transaction::{
     Event, Isolation, Permit, SameTransaction, SessionError, TransactionClaim,
 };
-use semel_store::Store as _;
+use semel_store::{Answer, Store as _};
 use tokio_postgres::error::SqlState;
 use tokio_postgres::{IsolationLevel, Transaction};
 
@@ -56,14 +55,14 @@ fn late() -> Settlement {
     Settlement::Completed(Reply::new("late"))
 }
 
-/// Settles, and demands to be told to begin again.
+/// Settles, and expects a serialization failure.
 async fn assert_refused(permit: Permit, tx: &mut Transaction<'_>, place: &str) {
     let error = permit.settle(tx, &late()).await.expect_err("it must not be settled");
     let SessionError::Driver(error) = error else { panic!("{error}") };
     assert_eq!(error.code().map(SqlState::code), Some("40001"), "{place}: {error}");
 }
 
-/// Its locks went with the savepoint, and somebody else has done the work since.
+/// Its locks went with the savepoint, and another transaction has done the work since.
 #[tokio::test]
 async fn a_permit_of_a_savepoint_that_was_rolled_back_overwrites_nothing() {
     for before in ALL {
@@ -122,7 +121,7 @@ async fn a_new_life_has_its_full_length_though_the_clock_goes_back() {
 
 /// What replaces an old row is settled by other statements than what is new.
 #[tokio::test]
-async fn what_replaces_an_old_row_brings_its_events() {
+async fn replacing_an_expired_row_writes_its_events() {
     for before in [Before::Released, Before::Expired] {
         for count in 0..3 {
             let (_clocked, bank) = bank(before, Isolation::Default).await;

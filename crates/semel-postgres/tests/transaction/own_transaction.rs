@@ -3,9 +3,8 @@
 use std::error::Error as _;
 
 use semel_core::{Fence, Reply, Settlement};
-use semel_engine::Answer;
 use semel_postgres::transaction::{Event, Permit, SameTransaction, SessionError, TransactionClaim};
-use semel_store::Store as _;
+use semel_store::{Answer, Store as _};
 use tokio_postgres::{IsolationLevel, Transaction};
 
 use crate::bank::{Bank, attempt, conflict, deposit, is_executed, is_in_flight, never};
@@ -23,7 +22,7 @@ async fn permit(same: &SameTransaction, tx: &mut Transaction<'_>, key: &str) -> 
     permit
 }
 
-/// The server's SQLSTATE, found as anybody would find it: among the causes.
+/// The server's SQLSTATE, found among the causes.
 fn state_of(error: &SessionError<tokio_postgres::Error>) -> &str {
     let cause = error.source().and_then(|cause| cause.downcast_ref::<tokio_postgres::Error>());
     cause.and_then(tokio_postgres::Error::code).expect("an error of the server").code()
@@ -113,10 +112,10 @@ async fn a_key_that_comes_twice_in_a_transaction_is_replayed() {
     }
 }
 
-/// A transaction that has looked at anything before it asks does not see what was committed since. It is
-/// not let in on that account: its work would fail in ways that nobody could explain.
+/// A transaction that has read anything before it claims does not see what was committed since. So it
+/// must not execute: its work would fail in ways that are hard to explain.
 #[tokio::test]
-async fn a_transaction_that_cannot_see_the_outcome_is_told_to_begin_again() {
+async fn a_transaction_on_an_old_snapshot_gets_a_serialization_failure() {
     for isolation in [IsolationLevel::RepeatableRead, IsolationLevel::Serializable] {
         let bank = Bank::open().await;
         let (same, mut client) = (bank.same(), bank.connect().await);
@@ -128,7 +127,7 @@ async fn a_transaction_that_cannot_see_the_outcome_is_told_to_begin_again() {
     }
 }
 
-/// Its lock is gone, and the rows of its work are, too: nobody may be told that it was done.
+/// Its lock and the rows of its work are gone: the settle must fail.
 #[tokio::test]
 async fn a_permit_is_of_no_use_in_another_transaction() {
     let bank = Bank::open().await;

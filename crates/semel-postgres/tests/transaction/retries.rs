@@ -1,4 +1,4 @@
-//! What is tried again, and what is not.
+//! Which failures are retried.
 
 use std::sync::atomic::{AtomicU32, Ordering};
 
@@ -12,7 +12,7 @@ fn state_of(error: &BoxError) -> Option<&str> {
 }
 
 #[tokio::test]
-async fn what_would_fail_again_is_not_tried_again() {
+async fn a_permanent_failure_is_not_retried() {
     let bank = Bank::open().await;
     let calls = AtomicU32::new(0);
     let work = bank.once("k", conflict(), |work| {
@@ -30,7 +30,7 @@ async fn what_would_fail_again_is_not_tried_again() {
 }
 
 #[tokio::test]
-async fn what_the_commit_refuses_is_not_tried_again_either() {
+async fn a_failure_at_the_commit_is_not_retried() {
     let bank = Bank::open().await;
     let later = "ALTER TABLE entry ADD UNIQUE (amount) DEFERRABLE INITIALLY DEFERRED";
     bank.session.batch_execute(later).await.unwrap();
@@ -91,5 +91,5 @@ async fn a_conflict_is_recognised_beneath_other_errors() {
         })
     });
     assert!(is_executed(&work.await.unwrap()));
-    assert_eq!(bank.counts().await, [1, 1, 1], "each try stages its events anew");
+    assert_eq!(bank.counts().await, [1, 1, 1], "each try stages its events again");
 }

@@ -5,10 +5,10 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
 
 use semel_core::{Attempt, Fence, Outcome, Policy, Reply, ResultId, Settlement};
-use semel_engine::Answer;
 use semel_postgres::transaction::{
     Database, Event, OnceError, Retry, TransactionClaim, Work, WorkFuture,
 };
+use semel_store::Answer;
 use sqlx::postgres::{PgConnectOptions, PgPoolOptions};
 use sqlx::{Connection as _, PgConnection, PgPool, Postgres, Transaction};
 use tokio::sync::Barrier;
@@ -16,7 +16,7 @@ use tokio::sync::Barrier;
 use crate::bank::{Bank, STUBBORN, attempt, body, conflict, deposit, id, wait};
 use crate::bank::{is_executed, is_in_flight, is_replayed, never};
 use crate::gate::{Gate, LONG};
-use crate::line::{Cut, Line};
+use crate::relay::{Cut, Relay};
 
 type Tx = Transaction<'static, Postgres>;
 
@@ -93,8 +93,8 @@ async fn outbox(bank: &Bank) -> Vec<String> {
     rows.iter().map(|row| row.get(0)).collect()
 }
 
-/// Does one attempt that only tells of itself.
-async fn tell<D: Database>(database: &D, bank: &Bank, attempt: &Attempt, events: &[Event]) {
+/// Makes one attempt that only writes events.
+async fn write_events<D: Database>(database: &D, bank: &Bank, attempt: &Attempt, events: &[Event]) {
     let (tx, claim) = database.begin(&bank.same(), attempt, conflict()).await.unwrap();
     let TransactionClaim::Execute(mut permit) = claim else { panic!("{claim:?}") };
     events.iter().cloned().for_each(|event| permit.stage(event));
@@ -111,10 +111,10 @@ async fn both_drivers_write_the_same_events() {
     for count in 1..=2 {
         let (one, two) = (Bank::open().await, Bank::open().await);
         let (attempt, events) = (attempt("k"), &events[..count]);
-        tell(&pool(&one).await, &one, &attempt, events).await;
-        tell(&two.pool, &two, &attempt, events).await;
-        let told = outbox(&one).await;
-        assert_eq!((told.len(), &told), (count, &outbox(&two).await));
+        write_events(&pool(&one).await, &one, &attempt, events).await;
+        write_events(&two.pool, &two, &attempt, events).await;
+        let result = outbox(&one).await;
+        assert_eq!((result.len(), &result), (count, &outbox(&two).await));
     }
 }
 
@@ -132,10 +132,10 @@ async fn work_in_flight_by_one_driver_is_so_for_the_other() {
     });
     let asking = async {
         gate.reached().await;
-        let told = bank.once("k", conflict(), never).await.unwrap();
+        let result = bank.once("k", conflict(), never).await.unwrap();
         let ours = once(&bank, &pool, "k", conflict(), never_here).await.unwrap();
         gate.open();
-        assert!(is_in_flight(&told) && is_in_flight(&ours), "{told:?} {ours:?}");
+        assert!(is_in_flight(&result) && is_in_flight(&ours), "{result:?} {ours:?}");
     };
     let (answer, ()) = tokio::join!(working, asking);
     assert!(is_executed(&answer.unwrap()));
@@ -246,18 +246,18 @@ async fn a_lost_commit_is_done_once() {
     for (cut, is_expected) in
         [(Cut::Before, is_executed as fn(&Answer) -> bool), (Cut::After, is_replayed)]
     {
-        let (bank, line) = (Bank::open().await, Line::cut_once(cut).await);
-        let pool = pool_at(address(&bank, &line.through(&bank.url))).await;
+        let (bank, relay) = (Bank::open().await, Relay::cut_once(cut).await);
+        let pool = pool_at(address(&bank, &relay.through(&bank.url))).await;
         let answer = once(&bank, &pool, "k", conflict(), announced).await.unwrap();
-        assert!(is_expected(&answer) && line.was_cut(), "{cut:?}: {answer:?}");
+        assert!(is_expected(&answer) && relay.was_cut(), "{cut:?}: {answer:?}");
         assert_eq!(bank.counts().await, [1, 2, 1], "{cut:?}");
     }
 }
 
 #[tokio::test]
 async fn without_a_further_try_a_lost_commit_is_an_error() {
-    let (bank, line) = (Bank::open().await, Line::cut_once(Cut::After).await);
-    let pool = pool_at(address(&bank, &line.through(&bank.url))).await;
+    let (bank, relay) = (Bank::open().await, Relay::cut_once(Cut::After).await);
+    let pool = pool_at(address(&bank, &relay.through(&bank.url))).await;
     let same = bank.same().retry(Retry::NEVER);
     let error = same.once(&pool, id("k"), body("100"), conflict(), announced).await.unwrap_err();
     assert!(matches!(error, OnceError::Lost(_)), "{error:?}");

@@ -1,4 +1,4 @@
-//! Who has which slots of a cluster.
+//! The slot map of a cluster.
 
 use std::sync::Arc;
 
@@ -15,13 +15,13 @@ use crate::url::Endpoint;
 #[derive(Clone, Debug)]
 pub(super) struct Map {
     masters: Vec<Arc<Server>>,
-    /// By slot, which of the masters; `NOBODY` if none.
+    /// For each slot an index of `masters`, or `UNASSIGNED`.
     owners: Box<[u16]>,
 }
 
-const NOBODY: u16 = u16::MAX;
+const UNASSIGNED: u16 = u16::MAX;
 
-/// Slots from one to another, and who has them.
+/// A range of slots and its master.
 #[derive(Debug, PartialEq, Eq)]
 struct Range {
     first: usize,
@@ -33,7 +33,7 @@ struct Range {
 
 impl Map {
     fn new(servers: &Servers, ranges: Vec<Range>) -> Self {
-        let mut map = Self { masters: Vec::new(), owners: vec![NOBODY; SLOTS].into() };
+        let mut map = Self { masters: Vec::new(), owners: vec![UNASSIGNED; SLOTS].into() };
         for range in ranges {
             let number = map.number_of(&servers.get(&range.master));
             map.owners[range.first..=range.last].fill(number);
@@ -41,13 +41,13 @@ impl Map {
         map
     }
 
-    /// One that has all slots.
+    /// A map in which one server has all slots.
     #[cfg(test)]
     pub(super) fn of_one(server: &Arc<Server>) -> Self {
         Self { masters: vec![server.clone()], owners: vec![0; SLOTS].into() }
     }
 
-    /// Those that have a slot.
+    /// The servers that have at least one slot.
     pub(super) fn masters(&self) -> Vec<Arc<Server>> {
         let mut has_one = vec![false; self.masters.len()];
         for owner in &self.owners {
@@ -60,14 +60,14 @@ impl Map {
     }
 
     fn is_whole(&self) -> bool {
-        !self.owners.contains(&NOBODY)
+        !self.owners.contains(&UNASSIGNED)
     }
 
     pub(super) fn server_of(&self, slot: Slot) -> Option<Arc<Server>> {
         self.masters.get(usize::from(self.owners[slot.index()])).cloned()
     }
 
-    /// The same with one slot at another server.
+    /// A copy with one slot assigned to another server.
     pub(super) fn with(&self, slot: Slot, server: &Arc<Server>) -> Self {
         let mut map = self.clone();
         map.owners[slot.index()] = map.number_of(server);
@@ -80,19 +80,19 @@ impl Map {
             self.masters.push(server.clone());
             self.masters.len() - 1
         });
-        u16::try_from(number).unwrap_or(NOBODY)
+        u16::try_from(number).unwrap_or(UNASSIGNED)
     }
 }
 
-/// Asks one server after the other until one knows everything, or else takes what one knows.
-pub(super) async fn ask(
+/// Queries one server after the other until one has a complete map; otherwise takes an incomplete one.
+pub(super) async fn fetch(
     servers: &Servers,
-    asking: impl Iterator<Item = &Endpoint>,
+    endpoints: impl Iterator<Item = &Endpoint>,
 ) -> Result<Map, OpenError> {
     let (server, what) = (servers.options().to_string(), "it names no server".to_owned());
     let mut best = Err(OpenError::Unreachable { server, what });
-    for endpoint in asking {
-        match ask_one(servers.options(), endpoint).await {
+    for endpoint in endpoints {
+        match fetch_from(servers.options(), endpoint).await {
             Ok(ranges) => {
                 let map = Map::new(servers, ranges);
                 if map.is_whole() {
@@ -100,39 +100,39 @@ pub(super) async fn ask(
                 }
                 best = best.or(Ok(map));
             }
-            Err(error) => best = best.map_err(|_| error),
+            Err(error) => best = best.map_err(|before| before.or(error)),
         }
     }
     best
 }
 
-/// On a connection of its own: who has what is asked when something is wrong with the others.
-async fn ask_one(options: &Options, endpoint: &Endpoint) -> Result<Vec<Range>, OpenError> {
-    let dial = options.dial();
-    let connection = dial.connect(endpoint).await?;
-    let mut question = redis::cmd("CLUSTER");
-    question.arg("SLOTS");
-    let Ok(answer) = tokio::time::timeout(dial.limit, connection.ask(&question)).await else {
-        return Err(OpenError::silent(endpoint, dial.limit));
+/// On a connection of its own: the map is needed when something is wrong with the others.
+async fn fetch_from(options: &Options, endpoint: &Endpoint) -> Result<Vec<Range>, OpenError> {
+    let connector = options.connector();
+    let connection = connector.connect(endpoint).await?;
+    let mut command = redis::cmd("CLUSTER");
+    command.arg("SLOTS");
+    let Ok(answer) = tokio::time::timeout(connector.limit, connection.send(&command)).await else {
+        return Err(OpenError::timed_out(endpoint, connector.limit));
     };
     let answer = match answer.and_then(Value::extract_error) {
         Ok(answer) => answer,
         Err(error) if error.to_string().contains("cluster support disabled") => {
             return Err(OpenError::NoCluster { server: endpoint.to_string() });
         }
-        Err(error) => return Err(OpenError::said(endpoint, &error)),
+        Err(error) => return Err(OpenError::reported(endpoint, &error)),
     };
     let ranges = ranges(endpoint, &answer);
-    let what = || "it cannot say who has which hash slots; is the cluster set up?".to_owned();
+    let what = || "it has no map of the hash slots; is the cluster set up?".to_owned();
     match ranges {
         Some(ranges) if !ranges.is_empty() => Ok(ranges),
         _ => Err(OpenError::Unreachable { server: endpoint.to_string(), what: what() }),
     }
 }
 
-/// Reads the answer to `CLUSTER SLOTS`: for each range its first and last slot, then its master (host,
+/// Parses the reply to `CLUSTER SLOTS`: for each range its first and last slot, then its master (host,
 /// port, ...) and its replicas.
-fn ranges(asked: &Endpoint, answer: &Value) -> Option<Vec<Range>> {
+fn ranges(queried: &Endpoint, answer: &Value) -> Option<Vec<Range>> {
     let Value::Array(ranges) = answer else {
         return None;
     };
@@ -148,14 +148,14 @@ fn ranges(asked: &Endpoint, answer: &Value) -> Option<Vec<Range>> {
         let host = match master.first()? {
             Value::BulkString(host) => str::from_utf8(host).ok()?,
             Value::SimpleString(host) => host,
-            // Its own host, as we know it.
+            // The server's own host, as we know it.
             Value::Nil => "",
             _ => return None,
         };
         let Some(Value::Int(port)) = master.get(1) else {
             return None;
         };
-        let master = asked.at(host, u16::try_from(*port).ok()?)?;
+        let master = queried.at(host, u16::try_from(*port).ok()?)?;
         (first <= last && last < SLOTS).then_some(Range { first, last, master })
     };
     ranges.iter().map(read).collect()

@@ -3,7 +3,7 @@
 use std::collections::BTreeSet;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
-/// Which servers were full when they were last looked at.
+/// The servers that were full at the latest health check.
 #[derive(Debug, Default)]
 pub(crate) struct Fullness {
     full: Mutex<BTreeSet<String>>,
@@ -12,7 +12,7 @@ pub(crate) struct Fullness {
 // === impl Fullness ===
 
 impl Fullness {
-    /// Notes which servers are full, and says in the log what has changed.
+    /// Records which servers are full, and logs changes.
     pub(super) fn found(&self, now: BTreeSet<String>) {
         let mut full = self.full();
         for server in now.difference(&full) {
@@ -24,7 +24,7 @@ impl Fullness {
         *full = now;
     }
 
-    /// What an operator should know, if anything.
+    /// A note for operators, if a server is full.
     pub(crate) fn note(&self) -> Option<String> {
         let full = self.full();
         let servers = full.iter().cloned().collect::<Vec<_>>().join(", ");

@@ -58,7 +58,7 @@ fn settings_of_our_own() {
 
 #[test]
 fn faults_are_named_and_the_password_is_not() {
-    for (url, said) in [
+    for (url, expected) in [
         ("postgres://u@h/d", "must begin with redis://"),
         ("redis:h", "must begin with redis://"),
         ("redis://u:hunter2@", "names no host"),
@@ -85,7 +85,7 @@ fn faults_are_named_and_the_password_is_not() {
     ] {
         let error = Address::parse(url).map(|_| ()).expect_err(url);
         let text = error.to_string();
-        assert!(text.contains(said) && !text.contains("hunter2"), "{url}: {text}");
+        assert!(text.contains(expected) && !text.contains("hunter2"), "{url}: {text}");
     }
 }
 

@@ -1,4 +1,4 @@
-//! The one who sends, and hands out answers.
+//! The driver: sends commands and distributes replies.
 
 use std::collections::VecDeque;
 use std::io;
@@ -13,36 +13,37 @@ use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 use tokio::time::{Instant, Sleep, sleep};
 
 use super::message::read_message;
-use super::{Asker, Shared, closed};
+use super::{PendingReply, Shared, closed};
 
-/// Sends and receives on one stream.
+/// Drives one stream.
 pub(super) struct Driver<S> {
     shared: Arc<Shared>,
     stream: S,
     ending: Ending,
-    /// What is being sent, and how much of it was.
+    /// The bytes being sent, and how many of them have been.
     sending: Vec<u8>,
     sent: usize,
     is_flushed: bool,
-    /// Did others get a chance to ask as well?
-    has_paused: bool,
-    /// What a read brings, and what is not handed out yet.
+    /// Whether other tasks had a chance to append commands.
+    has_yielded: bool,
+    /// The read buffer, and received bytes that are not dispatched yet.
     chunk: Box<[u8]>,
     received: Vec<u8>,
-    /// Those who asked what was sent, or is being sent.
-    askers: VecDeque<Asker>,
-    /// When the time is looked at next. One timer for all: each would cost as much as its question.
-    look: Option<Pin<Box<Sleep>>>,
+    /// The pending replies of commands that were sent or are being sent.
+    pending: VecDeque<PendingReply>,
+    /// The next deadline check. One timer for all: a timer for each command would cost as much as the
+    /// command.
+    timer: Option<Pin<Box<Sleep>>>,
 }
 
-/// A buffer that a large reply made larger is not kept.
-const KEPT_BYTES: usize = 64 << 10;
-/// So much is read at once.
+/// A buffer that a large reply has grown beyond this is dropped.
+const BUFFER_KEPT_MAX: usize = 64 << 10;
+/// The size of one read.
 const READ_BYTES: usize = 16 << 10;
-/// More than this is not said unasked.
-const UNASKED_BYTES: usize = 4 << 10;
-/// How often the time is looked at, while somebody waits. Answers are given up so much later at most.
-const LOOK_EVERY: Duration = Duration::from_millis(50);
+/// The maximum number of bytes without a pending command.
+const UNEXPECTED_MAX: usize = 4 << 10;
+/// The interval of deadline checks while replies are pending. A timeout is late by at most this.
+const CHECK_INTERVAL: Duration = Duration::from_millis(50);
 
 // === impl Driver ===
 
@@ -55,24 +56,24 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Driver<S> {
             sending: Vec::new(),
             sent: 0,
             is_flushed: true,
-            has_paused: false,
+            has_yielded: false,
             chunk: vec![0; READ_BYTES].into(),
             received: Vec::new(),
-            askers: VecDeque::new(),
-            look: None,
+            pending: VecDeque::new(),
+            timer: None,
         }
     }
 
-    /// Goes on until the connection is of no more use, and says why.
+    /// Runs until the connection fails, and returns the reason.
     pub(super) fn poll(&mut self, context: &mut Context<'_>) -> Poll<RedisError> {
-        // First: those who are answered may ask again, and go along.
+        // First: tasks that get their reply now may send again at once, in the same write.
         if let Poll::Ready(why) = self.poll_receive(context) {
             return Poll::Ready(why);
         }
         if let Poll::Ready(error) = self.poll_send(context) {
             return Poll::Ready(error.into());
         }
-        self.poll_look(context)
+        self.poll_deadlines(context)
     }
 
     fn poll_send(&mut self, context: &mut Context<'_>) -> Poll<io::Error> {
@@ -101,26 +102,26 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Driver<S> {
         Poll::Ready(Ok(()))
     }
 
-    /// Takes what is to be sent next, once there is something.
+    /// Takes the next commands to send, once there are any.
     fn poll_take(&mut self, context: &mut Context<'_>) -> Poll<()> {
-        if self.sending.capacity() > KEPT_BYTES {
+        if self.sending.capacity() > BUFFER_KEPT_MAX {
             self.sending = Vec::new();
         }
         self.sending.clear();
         self.sent = 0;
-        let mut desk = self.shared.desk();
-        if desk.outbox.is_empty() {
-            desk.sleeper = Some(context.waker().clone());
+        let mut buffer = self.shared.buffer();
+        if buffer.out.is_empty() {
+            buffer.driver_waker = Some(context.waker().clone());
             return Poll::Pending;
         }
-        // One question seldom comes alone: tasks that are ready to ask do so before this one's next turn,
+        // Commands seldom come alone: tasks that are ready to send do so before this task's next turn,
         // and one system call sends them all.
-        self.has_paused = !self.has_paused;
-        if self.has_paused {
+        self.has_yielded = !self.has_yielded;
+        if self.has_yielded {
             context.waker().wake_by_ref();
             return Poll::Pending;
         }
-        desk.take(&mut self.sending, &mut self.askers);
+        buffer.take(&mut self.sending, &mut self.pending);
         Poll::Ready(())
     }
 
@@ -131,7 +132,7 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Driver<S> {
                 Ok(_) => {}
                 Err(error) => return Poll::Ready(error.into()),
             }
-            if let Err(error) = self.hand_out() {
+            if let Err(error) = self.dispatch() {
                 return Poll::Ready(error);
             }
         }
@@ -144,99 +145,99 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Driver<S> {
         Poll::Ready(Ok(buffer.filled().len()))
     }
 
-    /// Hands out what was received.
-    fn hand_out(&mut self) -> Result<(), RedisError> {
-        let (mut read, mut room) = (0, 0);
+    /// Dispatches received replies.
+    fn dispatch(&mut self) -> Result<(), RedisError> {
+        let (mut read, mut capacity) = (0, 0);
         while let Some((answer, length)) = read_message(&self.received[read..])? {
-            let Some(asker) = self.askers.pop_front() else {
-                return Err(unasked(answer));
+            let Some(reply) = self.pending.pop_front() else {
+                return Err(unexpected_reply(answer));
             };
             read += length;
-            room += asker.room;
-            // Whoever gave up waiting does not want it.
-            let _ = asker.to.map(|to| to.send(answer));
+            capacity += reply.capacity;
+            // The caller may have gone.
+            let _ = reply.to.map(|to| to.send(answer));
         }
         self.received.drain(..read);
-        if self.askers.is_empty() && self.received.len() > UNASKED_BYTES {
-            return Err(odd("the server says much unasked"));
+        if self.pending.is_empty() && self.received.len() > UNEXPECTED_MAX {
+            return Err(protocol_error("the server sent data without a command"));
         }
-        if self.received.is_empty() && self.received.capacity() > KEPT_BYTES {
+        if self.received.is_empty() && self.received.capacity() > BUFFER_KEPT_MAX {
             self.received = Vec::new();
         }
-        self.shared.room.add_permits(room as usize);
+        self.shared.capacity.add_permits(capacity as usize);
         Ok(())
     }
 
-    /// Looks at the time, for as long as somebody waits.
-    fn poll_look(&mut self, context: &mut Context<'_>) -> Poll<RedisError> {
+    /// Checks the deadlines while replies are pending.
+    fn poll_deadlines(&mut self, context: &mut Context<'_>) -> Poll<RedisError> {
         loop {
-            match &mut self.look {
-                Some(look) => ready!(look.as_mut().poll(context)),
-                None if self.askers.is_empty() => return Poll::Pending,
+            match &mut self.timer {
+                Some(timer) => ready!(timer.as_mut().poll(context)),
+                None if self.pending.is_empty() => return Poll::Pending,
                 None => {}
             }
-            self.look = None;
+            self.timer = None;
             if let Some(ended) = self.give_up() {
                 return Poll::Ready(ended);
             }
-            if !self.askers.is_empty() {
-                self.look = Some(Box::pin(sleep(LOOK_EVERY)));
+            if !self.pending.is_empty() {
+                self.timer = Some(Box::pin(sleep(CHECK_INTERVAL)));
             }
         }
     }
 
-    /// Tells those whose time is over, also those whose question could not even be sent. The answers of the
-    /// others may still come, but nobody should ask here any more; and when nobody waits, it ends.
+    /// Expires replies that are overdue, including those of commands that are not sent yet. Other replies
+    /// may still arrive, but the connection takes no more commands, and it ends when no reply is pending.
     fn give_up(&mut self) -> Option<RedisError> {
         let now = Instant::now();
-        let mut desk = self.shared.desk();
-        let (mut late, mut waits) = (false, false);
-        for asker in self.askers.iter_mut().chain(&mut desk.askers) {
-            late |= asker.give_up(now);
-            waits |= asker.waits();
+        let mut buffer = self.shared.buffer();
+        let (mut late, mut is_wanted) = (false, false);
+        for reply in self.pending.iter_mut().chain(&mut buffer.pending) {
+            late |= reply.give_up(now);
+            is_wanted |= reply.is_wanted();
         }
-        desk.is_late |= late;
-        if desk.is_late && !waits && desk.ended.is_none() {
-            desk.is_given_up = true;
+        buffer.is_late |= late;
+        if buffer.is_late && !is_wanted && buffer.ended.is_none() {
+            buffer.timed_out = true;
             return Some(closed());
         }
-        desk.ended.clone()
+        buffer.ended.clone()
     }
 }
 
 impl<S> Driver<S> {
-    /// Whoever still waits, or asks from now on, is told why in vain.
+    /// Fails all pending and future calls with `why`.
     pub(super) fn end(&mut self, why: RedisError) {
-        let askers = {
-            let mut desk = self.shared.desk();
-            desk.ended.get_or_insert(why);
-            std::mem::take(&mut desk.askers)
+        let pending = {
+            let mut buffer = self.shared.buffer();
+            buffer.ended.get_or_insert(why);
+            std::mem::take(&mut buffer.pending)
         };
-        drop(askers);
-        if !self.askers.is_empty() {
+        drop(pending);
+        if !self.pending.is_empty() {
             self.ending.reset();
         }
-        self.askers.clear();
-        self.shared.room.close();
+        self.pending.clear();
+        self.shared.capacity.close();
     }
 }
 
-/// Its task may also end without its doing: with the runtime of whoever connected.
+/// The task may also end with the runtime in which the connection was made.
 impl<S> Drop for Driver<S> {
     fn drop(&mut self) {
         self.end(closed());
     }
 }
 
-/// A server says nothing by itself, but that it has no place for us. It is nobody's answer, so nobody may
-/// take it for one.
-fn unasked(said: Value) -> RedisError {
-    match said.extract_error() {
-        Err(error) => odd(error.to_string()),
-        Ok(_) => odd("the server said something unasked"),
+/// A server sends nothing without a command, except that it has no capacity for another client. That must
+/// not be taken for a reply to the next command.
+fn unexpected_reply(message: Value) -> RedisError {
+    match message.extract_error() {
+        Err(error) => protocol_error(error.to_string()),
+        Ok(_) => protocol_error("the server sent a reply without a command"),
     }
 }
 
-fn odd(what: impl Into<Box<dyn std::error::Error + Send + Sync>>) -> RedisError {
+fn protocol_error(what: impl Into<Box<dyn std::error::Error + Send + Sync>>) -> RedisError {
     io::Error::new(io::ErrorKind::InvalidData, what).into()
 }

@@ -1,17 +1,17 @@
-//! What a server says: one message after the other, as the protocol has it (RESP2).
+//! Decoding of server messages (RESP2).
 
 use redis::{ErrorKind, RedisError, Value, parse_redis_value};
 
-/// The message that the bytes begin with, and how long it is; none if it is not all there yet.
+/// The first message in `bytes` and its length; `None` if it is incomplete.
 pub(super) fn read_message(bytes: &[u8]) -> Result<Option<(Value, usize)>, RedisError> {
     let Some(end) = end_of_message(bytes)? else {
         return Ok(None);
     };
     let message = &bytes[..end];
-    // The two that answer nearly all questions are read here.
-    let value = match Part::first(message)? {
-        Some((Part::Number(number), _)) => Value::Int(number),
-        Some((Part::Bytes(length), start)) => {
+    // The two most frequent types are decoded here.
+    let value = match Header::first(message)? {
+        Some((Header::Number(number), _)) => Value::Int(number),
+        Some((Header::Bytes(length), start)) => {
             Value::BulkString(message[start..start + length].to_vec())
         }
         _ => parse_redis_value(message)?,
@@ -19,70 +19,74 @@ pub(super) fn read_message(bytes: &[u8]) -> Result<Option<(Value, usize)>, Redis
     Ok(Some((value, end)))
 }
 
-/// A line is a number, or an error in words.
+/// The longest line: a number, or the text of an error.
 const LINE_MAX: usize = 64 << 10;
-/// No server keeps a longer string (I10).
+/// The longest message, which is the longest string of a server (I10).
 const MESSAGE_MAX: usize = 512 << 20;
 
-/// What a line of the protocol begins.
-enum Part {
+/// The header line of a message.
+enum Header {
     Number(i64),
-    /// So many bytes follow, and the end of a line.
+    /// A string of so many bytes follows, and a line end.
     Bytes(usize),
     /// So many messages follow.
     Messages(u64),
     /// Nothing follows.
-    Line,
+    Empty,
 }
 
 // === impl Part ===
 
-impl Part {
-    /// The first part, and where what follows it starts; none if its line has no end yet.
+impl Header {
+    /// The first header and the offset of what follows it; `None` if its line is incomplete.
     fn first(bytes: &[u8]) -> Result<Option<(Self, usize)>, RedisError> {
         let line = &bytes[..bytes.len().min(LINE_MAX)];
         let Some(end) = line.iter().position(|byte| *byte == b'\r') else {
-            return if line.len() < LINE_MAX { Ok(None) } else { Err(odd()) };
+            return if line.len() < LINE_MAX { Ok(None) } else { Err(malformed()) };
         };
         match bytes.get(end + 1) {
             None => return Ok(None),
             Some(b'\n') => {}
-            Some(_) => return Err(odd()),
+            Some(_) => return Err(malformed()),
         }
-        let content = bytes.get(1..end).ok_or_else(odd)?;
-        let part = match bytes[0] {
+        let content = bytes.get(1..end).ok_or_else(malformed)?;
+        let header = match bytes[0] {
             b':' => Self::Number(number(content)?),
-            // Less than none: there is no such thing.
-            b'$' => usize::try_from(number(content)?).map_or(Self::Line, Self::Bytes),
-            b'*' => u64::try_from(number(content)?).map_or(Self::Line, Self::Messages),
-            b'+' | b'-' => Self::Line,
-            _ => return Err(odd()),
+            // A negative length means that the value is absent.
+            b'$' => usize::try_from(number(content)?).map_or(Self::Empty, Self::Bytes),
+            b'*' => u64::try_from(number(content)?).map_or(Self::Empty, Self::Messages),
+            b'+' | b'-' => Self::Empty,
+            _ => return Err(malformed()),
         };
-        Ok(Some((part, end + 2)))
+        Ok(Some((header, end + 2)))
     }
 }
 
-/// Where the first message ends, if it does.
+/// The end of the first message; `None` if it is incomplete.
 fn end_of_message(bytes: &[u8]) -> Result<Option<usize>, RedisError> {
     let (mut at, mut open) = (0_usize, 1_u64);
     while open > 0 {
-        let Some((part, length)) = Part::first(&bytes[at..])? else {
+        let Some((header, length)) = Header::first(&bytes[at..])? else {
             return Ok(None);
         };
         at += length;
         open -= 1;
-        match part {
-            Part::Number(_) | Part::Line => {}
-            Part::Messages(count) => open = open.checked_add(count).ok_or_else(odd)?,
-            Part::Bytes(count) => {
-                at = at.checked_add(count).ok_or_else(odd)?.checked_add(2).ok_or_else(odd)?;
+        match header {
+            Header::Number(_) | Header::Empty => {}
+            Header::Messages(count) => open = open.checked_add(count).ok_or_else(malformed)?,
+            Header::Bytes(count) => {
+                at = at
+                    .checked_add(count)
+                    .ok_or_else(malformed)?
+                    .checked_add(2)
+                    .ok_or_else(malformed)?;
                 if at > MESSAGE_MAX {
-                    return Err(odd());
+                    return Err(malformed());
                 }
                 match bytes.get(at - 2..at) {
                     None => return Ok(None),
                     Some(b"\r\n") => {}
-                    Some(_) => return Err(odd()),
+                    Some(_) => return Err(malformed()),
                 }
             }
         }
@@ -91,10 +95,10 @@ fn end_of_message(bytes: &[u8]) -> Result<Option<usize>, RedisError> {
 }
 
 fn number(digits: &[u8]) -> Result<i64, RedisError> {
-    str::from_utf8(digits).ok().and_then(|digits| digits.parse().ok()).ok_or_else(odd)
+    str::from_utf8(digits).ok().and_then(|digits| digits.parse().ok()).ok_or_else(malformed)
 }
 
-fn odd() -> RedisError {
+fn malformed() -> RedisError {
     (ErrorKind::Parse, "the server does not speak its protocol").into()
 }
 
@@ -104,7 +108,7 @@ mod tests {
 
     #[track_caller]
     fn reads(bytes: &[u8], expected: &Value) {
-        // Whatever comes after it, and however it is cut.
+        // With any following bytes, and cut at any place.
         let more = [bytes, b":1\r\n"].concat();
         let (value, length) = read_message(&more).expect("a message").expect("all of it");
         assert_eq!((&value, length), (expected, bytes.len()));
@@ -114,7 +118,7 @@ mod tests {
     }
 
     #[test]
-    fn every_kind_is_read_and_only_when_it_is_whole() {
+    fn every_type_is_decoded_only_when_it_is_complete() {
         reads(b":-17\r\n", &Value::Int(-17));
         reads(b"$5\r\na\r\nb\0\r\n", &Value::BulkString(b"a\r\nb\0".to_vec()));
         reads(b"$0\r\n\r\n", &Value::BulkString(Vec::new()));
@@ -138,8 +142,8 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_message_is_refused() {
-        for odd in [
+    fn malformed_messages_are_rejected() {
+        for malformed in [
             &b"HTTP/1.1 400 Bad Request\r\n"[..],
             b":x\r\n",
             b":1\rx",
@@ -151,14 +155,14 @@ mod tests {
             b"*1\r\n\r\n",
             &vec![b'+'; LINE_MAX],
         ] {
-            let read = read_message(odd);
-            assert!(read.is_err(), "{read:?} of {}", odd.escape_ascii());
+            let read = read_message(malformed);
+            assert!(read.is_err(), "{read:?} of {}", malformed.escape_ascii());
         }
     }
 
-    /// Whatever bytes come: a message, more to wait for, or an error.
+    /// For any bytes the result is a message, a request for more, or an error.
     #[test]
-    fn nothing_that_comes_is_too_odd() {
+    fn any_bytes_are_handled() {
         const USUAL: &[u8] = b"+-:$*\r\n019a";
         for _ in 0..200_000 {
             let bytes: [u8; 12] = rand::random();

@@ -1,17 +1,17 @@
-//! Servers whose clocks tests can set.
+//! Servers with clocks that tests can set.
 
 use std::sync::{Arc, Mutex};
 
 use semel_redis::{Options, RedisStore};
 use semel_testserver::{Clock, Redis, RedisCluster, RedisOptions};
 
-/// What a store is on.
+/// The deployment of a store.
 pub(crate) trait Machine: Send + Sync + Sized + 'static {
     fn start(options: &RedisOptions) -> Self;
     fn url(&self) -> String;
-    /// Those that have records.
+    /// The servers that have records.
     fn masters(&self) -> Vec<&Redis>;
-    /// Those that no test uses now.
+    /// The machines that no test uses now.
     fn idle() -> &'static Mutex<Vec<Lent<Self>>>;
 }
 
@@ -21,7 +21,7 @@ pub(crate) struct Lent<M> {
     clock: Arc<Clock>,
 }
 
-/// A store on a machine of its own, whose clock stands still. The machine is used again by the next test.
+/// A store on a machine of its own with a stopped clock. The machine is used again by the next test.
 pub(crate) struct Clocked<M: Machine> {
     pub(crate) store: RedisStore,
     lent: Option<Lent<M>>,
@@ -72,7 +72,7 @@ impl<M: Machine> Clocked<M> {
         let idle = M::idle().lock().expect("idle ones").pop();
         let lent = idle.unwrap_or_else(|| {
             let clock = Arc::new(Clock::new().expect("a clock"));
-            // Time that jumps must not look like a failure of the others.
+            // A jump of time must not look like a failure of the other servers.
             let options = Redis::options()
                 .clock(clock.clone())
                 .setting("cluster-node-timeout", "3600000")

@@ -1,4 +1,4 @@
-//! The store keeps the contract on a real server and on a real cluster, decided by their scripts.
+//! The store keeps the contract on a real server and on a real cluster.
 
 mod machines;
 
@@ -16,7 +16,7 @@ impl<M: Machine> Fixture for Clocked<M> {
     const DURABLE: bool = true;
     const CLOCK: FixtureClock = FixtureClock::Manual;
     const UNIT: Duration = Duration::from_secs(1);
-    // Its keys expire by themselves.
+    // Keys expire by themselves.
     const SWEPT_BY_CALLER: bool = false;
 
     async fn make() -> Self {

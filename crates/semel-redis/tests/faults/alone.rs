@@ -7,11 +7,11 @@ use semel_redis::OpenError;
 use semel_store::{Settled, Store as _, StoreError};
 use semel_testserver::Redis;
 
-use crate::patience::{eventually, eventually_async};
+use crate::waiting::{eventually, eventually_async};
 use crate::{assert_replayed, attempt, claim, lease, open, options, paid};
 
 #[tokio::test]
-async fn a_server_that_forgets_the_scripts_is_told_them_again() {
+async fn scripts_are_loaded_again_after_a_flush_or_restart() {
     let server = Redis::options().setting("appendonly", "yes").start().expect("a server");
     let store = open(&server.url()).await;
     let one = lease(&store, 1).await;
@@ -33,48 +33,50 @@ async fn a_socket_is_as_good_as_a_port() {
     assert_replayed(&open(&server.url()).await, 1).await;
 }
 
-/// An outage: verbs say for sure that nothing happened, or that it may have.
+/// An outage: verbs report reliably that nothing happened, or that it may have.
 #[tokio::test]
 async fn while_the_server_is_away_verbs_fail_and_then_go_on() {
     let server = Redis::options().setting("appendonly", "yes").start().expect("a server");
     let store = open(&server.url()).await;
     let held = lease(&store, 1).await;
     server.kill().expect("a server to kill");
-    // The connection is gone by now, or is found to be: then it may have been heard.
-    let _ = claim(&store, 2, 1).await.expect_err("nobody is there");
-    let error = claim(&store, 2, 1).await.expect_err("nobody is there");
+    // The connection is closed by now, or breaks with this command, which may have been received.
+    let _ = claim(&store, 2, 1).await.expect_err("an outage");
+    let error = claim(&store, 2, 1).await.expect_err("an outage");
     assert!(matches!(error, StoreError::Unavailable { .. }), "{error:?}");
     server.start_again().expect("a server");
     assert_eq!(store.settle(&held, paid()).await.expect("an answer"), Settled::Recorded);
 
     server.pause().expect("a server to freeze");
-    let error = claim(&store, 2, 1).await.expect_err("nobody answers");
+    let error = claim(&store, 2, 1).await.expect_err("no answer");
     assert!(matches!(error, StoreError::TimedOut { .. }), "{error:?}");
-    let error = claim(&store, 2, 1).await.expect_err("nobody answers");
+    let error = claim(&store, 2, 1).await.expect_err("no answer");
     assert!(matches!(error, StoreError::Unavailable { .. }), "{error:?}");
     server.resume().expect("a server");
-    // What was sent while it was frozen is heard now: the same claim, repeated.
+    // The command that was sent while it was frozen is executed now: the same claim, repeated.
     eventually_async("it is answered", async || match claim(&store, 2, 1).await {
         Ok(Claim::Execute(lease)) => lease.fence().get() == 1,
         Ok(other) => panic!("{other:?}"),
-        // Whoever comes while a connection is given up is told so.
+        // A claim that comes while the connection is given up fails with a passing error.
         Err(error) => !error.is_passing(),
     })
     .await;
 }
 
-/// The story: it was shown as a problem of the password.
+/// Regression: it was reported as a wrong password.
 #[tokio::test]
-async fn a_server_with_too_many_clients_says_so() {
+async fn too_many_clients_are_reported_as_such() {
     let server = Redis::options().setting("requirepass", "secret").start().expect("a server");
     server.cli(&["CONFIG", "SET", "maxclients", "1"]).expect("a limit");
     let taken = std::net::TcpStream::connect(("127.0.0.1", server.port())).expect("a client");
     for url in [format!("redis://:secret@127.0.0.1:{}", server.port()), server.url()] {
-        eventually_async("it is told", async || match options(&url).open().await.map(drop) {
-            Err(error @ OpenError::Full { .. }) => error.to_string().contains("maxclients"),
-            // It is gone before it was asked anything.
-            Err(OpenError::Unreachable { .. }) => false,
-            other => panic!("{other:?}"),
+        eventually_async("the limit is reported", async || {
+            match options(&url).open().await.map(drop) {
+                Err(error @ OpenError::Full { .. }) => error.to_string().contains("maxclients"),
+                // It was closed before the first command.
+                Err(OpenError::Unreachable { .. }) => false,
+                other => panic!("{other:?}"),
+            }
         })
         .await;
     }
@@ -94,16 +96,16 @@ async fn values_that_are_not_records_are_damage() {
     server.cli(&["SET", &key(1), "\u{2}tomorrow"]).expect("a later version");
     server.cli(&["SET", &key(2), "\u{1}cut"]).expect("half a record");
     server.cli(&["RPUSH", &key(3), "a list"]).expect("another type");
-    for (number, said) in [(1, "version 2"), (2, "after 4 bytes"), (3, "another prefix")] {
+    for (number, expected) in [(1, "version 2"), (2, "after 4 bytes"), (3, "another prefix")] {
         let error = claim(&store, number, 1).await.expect_err("damage");
         assert!(matches!(error, StoreError::Corrupt { .. }), "{error:?}");
-        assert!(error.to_string().contains(said), "{error}");
+        assert!(error.to_string().contains(expected), "{error}");
         let error = store.inspect(RecordId::from_bytes([number; 32])).await.expect_err("damage");
         assert!(matches!(error, StoreError::Corrupt { .. }), "{error:?}");
     }
 }
 
-/// What a later version of Semel wrote is refused by every verb, with the cure, and left as it is.
+/// A record of a later version is refused by every verb, with the cure, and left as it is.
 #[tokio::test]
 async fn a_record_of_a_later_version_is_refused_and_kept() {
     let server = Redis::start().expect("a server");
@@ -141,7 +143,7 @@ async fn a_record_of_a_later_version_is_refused_and_kept() {
     assert_eq!([value(1), value(2)], before);
 }
 
-/// Trap 5 and I10: space comes back by itself.
+/// Trap 5 and I10: memory is freed by itself.
 #[tokio::test]
 async fn keys_expire_by_themselves() {
     let server = Redis::start().expect("a server");

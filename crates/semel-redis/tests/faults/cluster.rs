@@ -1,4 +1,4 @@
-//! Servers of a cluster that hand over, and that die.
+//! Clusters whose slots migrate and whose servers die.
 
 use std::time::Duration;
 
@@ -7,7 +7,7 @@ use semel_redis::RedisStore;
 use semel_store::{Guard, Guarded, Settled, Store as _};
 use semel_testserver::{Redis, RedisCluster};
 
-use crate::patience::{eventually, eventually_async};
+use crate::waiting::{eventually, eventually_async};
 use crate::{assert_replayed, claim, lease, open, options, paid};
 
 /// The key of a record.
@@ -15,22 +15,23 @@ pub(crate) fn key(number: u8) -> String {
     format!("semel:{}", format!("{number:02x}").repeat(32))
 }
 
-/// The slot where a record is, its server, and another one.
+/// The slot of a record, its server, and another one.
 fn slot_and_servers(cluster: &RedisCluster, number: u8) -> (String, &Redis, &Redis) {
     let slot = cluster.servers()[0].cli(&["CLUSTER", "KEYSLOT", &key(number)]).expect("a slot");
     let masters = cluster.masters();
-    // Whoever has it does not send us on.
+    // A server that has it does not redirect.
     let has = |server: &Redis| server.cli(&["EXISTS", &key(number)]).is_ok();
     let owner = masters.iter().position(has).expect("an owner");
     (slot, &masters[owner], &masters[(owner + 1) % masters.len()])
 }
 
-/// Gives the slot of a record that is not there to another server.
+/// Migrates the slot of a record that does not exist to another server.
 pub(crate) fn move_empty_slot(cluster: &RedisCluster, number: u8) {
     let (slot, from, to) = slot_and_servers(cluster, number);
     let id = |server: &Redis| server.cli(&["CLUSTER", "MYID"]).expect("an id");
     let (from, new) = (id(from), id(to));
-    // Only who imports it has a newer claim to it than the one that the old owner may just have sent round.
+    // Only an importing server gets a higher epoch than the one that the old owner may just have
+    // announced.
     to.cli(&["CLUSTER", "SETSLOT", &slot, "IMPORTING", &from]).expect("importing");
     to.cli(&["CLUSTER", "SETSLOT", &slot, "NODE", &new]).expect("a new owner");
     for server in cluster.masters() {
@@ -38,14 +39,14 @@ pub(crate) fn move_empty_slot(cluster: &RedisCluster, number: u8) {
     }
 }
 
-/// How often a server has sent somebody on.
+/// The number of redirections by a server.
 fn redirections(server: &Redis) -> u64 {
     let errors = server.cli(&["INFO", "errorstats"]).expect("errors");
     let count = errors.lines().find_map(|line| line.strip_prefix("errorstat_MOVED:count="));
     count.map_or(0, |count| count.trim().parse().expect("a count"))
 }
 
-/// The story: after six redirections, a tenth of a second, a verb was given up that had a second.
+/// Regression: after six redirections, a tenth of a second, a verb was given up that had a second.
 #[tokio::test(flavor = "multi_thread")]
 async fn servers_that_name_each_other_are_asked_until_they_agree() {
     let cluster = RedisCluster::start(3, 0, &Redis::options()).expect("a cluster");
@@ -66,7 +67,7 @@ async fn servers_that_name_each_other_are_asked_until_they_agree() {
     assert!(matches!(claimed, Claim::Execute(_)), "{claimed:?}");
 }
 
-/// Slots move while the store is used: nobody notices.
+/// Slots that migrate do not disturb verbs.
 #[tokio::test]
 async fn a_key_that_moves_to_another_server_is_followed() {
     let cluster = RedisCluster::start(3, 0, &Redis::options()).expect("a cluster");
@@ -82,7 +83,7 @@ pub(crate) async fn follow_a_key_that_moves(cluster: &RedisCluster, store: &Redi
     from.cli(&["CLUSTER", "SETSLOT", &slot, "MIGRATING", &to_id]).expect("migrating");
     let port = to.port().to_string();
     from.cli(&["MIGRATE", "127.0.0.1", &port, &key, "0", "5000"]).expect("a key that moved");
-    // The old owner sends us on, for this once.
+    // The old owner redirects, this once.
     let outcome = store.settle(&held, paid()).await.expect("an answer");
     assert_eq!(outcome, Settled::Recorded);
     for server in [to, from] {
@@ -92,7 +93,7 @@ pub(crate) async fn follow_a_key_that_moves(cluster: &RedisCluster, store: &Redi
     assert_replayed(store, 7).await;
 }
 
-/// One master is away and nobody takes over: the keys of the others are served. The story: one breaker for
+/// One master is down without a replica: the keys of the others are served. Regression: one breaker for
 /// all masters refused these as well.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_master_that_is_away_does_not_take_the_others_along() {
@@ -112,7 +113,7 @@ async fn a_master_that_is_away_does_not_take_the_others_along() {
         async |number: u8| store.claim(&crate::attempt(number, 1), &Policy::default()).await;
     let mut refused = 0;
     for (number, other) in lost.iter().zip(served.iter().cycle()) {
-        let error = claim(*number).await.expect_err("nobody is there").to_string();
+        let error = claim(*number).await.expect_err("an outage").to_string();
         refused += usize::from(error.contains("breaker is open"));
         assert!(store.health().await.is_err());
         // The same claim again is granted again.
@@ -136,7 +137,8 @@ async fn a_replica_that_takes_over_is_found() {
         let held = lease(store, number).await;
         assert_eq!(store.settle(&held, paid()).await.expect("an answer"), Settled::Recorded);
     }
-    // Replication is asynchronous: what it does not have would be lost, and that is not tried here.
+    // Replication is asynchronous: writes that the replica does not have would be lost, which is not
+    // tested here.
     for (number, master) in cluster.masters().iter().enumerate() {
         for replica in cluster.replicas_of(number) {
             eventually("it has all", || {

@@ -1,12 +1,12 @@
-//! Servers that take over, and whether they may.
+//! Promoted servers, and whether they are durable enough.
 
 use semel_store::{Store as _, StoreError};
 use semel_testserver::{Redis, RedisCluster};
 
 use crate::options;
-use crate::patience::eventually_async;
+use crate::waiting::eventually_async;
 
-/// The story: a replica has settings of its own, and nobody looked at them when it was promoted.
+/// Regression: a replica has settings of its own, and a promotion did not check them.
 #[tokio::test]
 async fn a_promoted_replica_that_may_lose_records_is_not_healthy() {
     let settings = Redis::options()
@@ -31,13 +31,13 @@ async fn a_promoted_replica_that_may_lose_records_is_not_healthy() {
     })
     .await;
     eventually_async("it is found", async || {
-        // Who asks nothing learns nothing.
+        // The topology is refreshed by a verb.
         let _ = lax.health().await;
         let findings = lax.findings().await.unwrap_or_default();
         findings.iter().any(|finding| finding.code() == "redis_evicts")
     })
     .await;
-    // Where it need not be durable, it is said and no more.
+    // Where durability is not required, it is only logged.
     eventually_async("it is well", async || lax.health().await.is_ok()).await;
     replica.cli(&["CONFIG", "SET", "maxmemory-policy", "noeviction"]).expect("a cure");
     eventually_async("it is mended", async || strict.health().await.is_ok()).await;

@@ -1,4 +1,4 @@
-//! Servers whose memory is full: nothing new is begun, and what was begun comes to its end.
+//! Servers whose memory is full: no new work begins, and admitted work completes.
 
 use std::time::Duration;
 
@@ -7,7 +7,7 @@ use semel_redis::RedisStore;
 use semel_store::{Released, Renewed, Settled, Store as _, StoreError};
 use semel_testserver::{Redis, RedisCluster};
 
-use crate::patience::eventually_async;
+use crate::waiting::eventually_async;
 use crate::{assert_replayed, attempt, claim, lease, open, options, paid};
 
 const FULL: [&str; 4] = ["CONFIG", "SET", "maxmemory", "1"];
@@ -22,7 +22,7 @@ async fn claim_brief(store: &RedisStore, number: u8, owner: u128, then: OnAbando
     store.claim(&attempt(number, owner), &brief(then)).await.expect("an answer")
 }
 
-/// Nothing is granted, nothing is written, and the error says what to do. No breaker should count it.
+/// Nothing is granted, nothing is written, and the error has a cure. No breaker may count it.
 async fn assert_declined(store: &RedisStore, number: u8, owner: u128) {
     let before = store.inspect(attempt(number, owner).id()).await.expect("an answer");
     let error = claim(store, number, owner).await.expect_err("no room");
@@ -62,7 +62,7 @@ async fn begin(store: &RedisStore) -> Begun {
     Begun { settles, renews, releases }
 }
 
-/// What each record of [`begin`] says while there is no room.
+/// The answer of each record of [`begin`] while the memory is full.
 async fn goes_on_without_room(store: &RedisStore, begun: &Begun) {
     assert_declined(store, 9, 1).await;
     assert_replayed(store, 1).await;
@@ -80,16 +80,16 @@ async fn goes_on_without_room(store: &RedisStore, begun: &Begun) {
     assert_declined(store, 4, 2).await;
     assert_declined(store, 5, 2).await;
     assert_eq!(claim(store, 6, 2).await.expect("an answer"), Claim::Unknown);
-    // To execute again is a new execution; to call it failed ends one.
+    // To execute again is a new execution; to settle it as failed ends one.
     assert_declined(store, 7, 2).await;
     let failed = claim_brief(store, 8, 2, OnAbandoned::Fail).await;
     assert!(matches!(failed, Claim::Replay { .. }), "{failed:?}");
-    // It serves what it has, so the node that asks is ready.
+    // It serves its records, so the node is ready.
     let note = store.health().await.expect("it is well").note.expect("a note");
     assert!(note.contains("memory is full") && note.contains("raise maxmemory"), "{note}");
 }
 
-/// Nothing was lost, and new work is taken again.
+/// Nothing was lost, and new work is admitted again.
 async fn goes_on_with_room(store: &RedisStore) {
     for number in [1, 2, 8] {
         assert_replayed(store, number).await;
@@ -101,7 +101,7 @@ async fn goes_on_with_room(store: &RedisStore) {
     assert_eq!(store.health().await.expect("it is well").note, None);
 }
 
-/// The story: one client filled the memory, and no gateway could be started again.
+/// Regression: one client filled the memory, and no gateway could be started again.
 #[tokio::test]
 async fn a_store_can_be_opened_on_a_full_server() {
     for wait_replicas in [0, 1] {
@@ -118,20 +118,20 @@ async fn a_store_can_be_opened_on_a_full_server() {
 }
 
 #[tokio::test]
-async fn a_full_server_takes_no_new_work_and_ends_what_it_has() {
+async fn a_full_server_refuses_new_work_and_completes_admitted_work() {
     let server = Redis::start().expect("a server");
     let store = open(&server.url()).await;
     let begun = begin(&store).await;
     server.cli(&FULL).expect("no room");
     goes_on_without_room(&store, &begun).await;
-    // Also for whoever connects now, and for a server that knows no script.
+    // Also on a new connection, and on a server without scripts.
     server.cli(&["SCRIPT", "FLUSH"]).expect("no scripts");
     assert_replayed(&store, 1).await;
     server.cli(&ROOM).expect("room");
     goes_on_with_room(&store).await;
 }
 
-/// Connections break also while there is no room.
+/// Connections break also while the memory is full.
 #[tokio::test]
 async fn a_full_server_can_be_connected_to_again() {
     let server = Redis::start().expect("a server");
@@ -144,9 +144,9 @@ async fn a_full_server_can_be_connected_to_again() {
     assert_declined(&store, 2, 1).await;
 }
 
-/// With replicas that are waited for: they get what is written without room as well.
+/// Replicas that are waited for get writes that are made in a full memory, too.
 #[tokio::test]
-async fn a_full_server_with_a_replica_ends_what_it_has() {
+async fn a_full_server_with_a_replica_completes_admitted_work() {
     let server = Redis::start().expect("a server");
     let _replica = crate::replica_of(&server);
     let store = options(&server.url()).wait_replicas(1).open().await.expect("a store");
@@ -158,7 +158,7 @@ async fn a_full_server_with_a_replica_ends_what_it_has() {
 }
 
 #[tokio::test]
-async fn a_full_cluster_takes_no_new_work_and_ends_what_it_has() {
+async fn a_full_cluster_refuses_new_work_and_completes_admitted_work() {
     let cluster = RedisCluster::start(3, 0, &Redis::options()).expect("a cluster");
     let store = open(&cluster.url()).await;
     let begun = begin(&store).await;

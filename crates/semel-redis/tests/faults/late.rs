@@ -1,4 +1,4 @@
-//! Connections on which answers are overdue: reset, so that the kernel stops sending what was given up.
+//! Connections with overdue replies: reset, so that the kernel stops sending commands that were given up.
 
 use std::io::ErrorKind;
 use std::time::Duration;
@@ -7,20 +7,20 @@ use semel_redis::Options;
 use semel_store::StoreError;
 use semel_testserver::Redis;
 
-use crate::patience::eventually_async;
 use crate::relay::Relay;
+use crate::waiting::eventually_async;
 use crate::{claim, lease, options};
 
 const RESET: Option<ErrorKind> = Some(ErrorKind::ConnectionReset);
 
-/// A claim that is never answered, and how its connection ends.
+/// A claim without a reply, and the end of its connection.
 async fn claim_in_vain(options: Options, relay: &Relay) {
     let store = options.verb_timeout(Duration::from_secs(1)).open().await.expect("a store");
     let _lease = lease(&store, 1).await;
     relay.answers(false);
     let error = claim(&store, 2, 1).await.expect_err("no answer");
     assert!(matches!(error, StoreError::TimedOut { .. }), "{error:?}");
-    // By itself: no other verb comes that would have to take its place.
+    // By itself: no other verb comes that would have to replace it.
     eventually_async("it is reset", async || relay.ends().contains(&RESET)).await;
     relay.answers(true);
     eventually_async("another is made", async || claim(&store, 3, 1).await.is_ok()).await;
@@ -43,7 +43,7 @@ async fn a_connection_that_waits_for_replicas_is_reset() {
     claim_in_vain(options, &relay).await;
 }
 
-/// In a module of this name, so that servers that were built without TLS are spared it.
+/// In a module of this name, so that builds of Redis without TLS can skip it.
 #[cfg(feature = "tls")]
 mod tls {
     use super::*;

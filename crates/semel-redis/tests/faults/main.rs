@@ -1,19 +1,19 @@
-//! What becomes of verbs when servers forget, break, hand over and are replaced.
+//! Verbs while servers forget, break, migrate and are replaced.
 
 mod alone;
 mod cluster;
 mod durable;
 mod full;
 mod late;
-mod near;
-mod news;
-mod patience;
+mod notifications;
 mod relay;
+mod replay_cache;
 mod replicas;
 mod rights;
 mod sentinel;
 #[cfg(feature = "tls")]
 mod tls;
+mod waiting;
 
 use std::time::Duration;
 
@@ -22,7 +22,7 @@ use semel_redis::{Options, RedisStore};
 use semel_store::{Store, StoreError};
 use semel_testserver::Redis;
 
-use patience::eventually;
+use waiting::eventually;
 
 async fn open(url: &str) -> RedisStore {
     options(url).open().await.expect("a store")

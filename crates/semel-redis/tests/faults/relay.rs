@@ -1,4 +1,4 @@
-//! Something between us and a server that can be told to let nothing through.
+//! A relay in front of a server that can hold back replies.
 
 use std::io::{self, ErrorKind};
 use std::sync::{Arc, Mutex};
@@ -7,20 +7,20 @@ use tokio::net::tcp::{OwnedReadHalf, OwnedWriteHalf};
 use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::watch;
 
-/// Passes on what is said at its port, both ways. Ends with the test's runtime.
+/// Forwards the bytes of its port, both ways. Ends with the test's runtime.
 pub(crate) struct Relay {
     port: u16,
     answers: watch::Sender<bool>,
     ends: Ends,
 }
 
-/// How those who spoke here have ended: in good order, or by an error.
+/// How connections have ended: in good order, or by an error.
 type Ends = Arc<Mutex<Vec<Option<ErrorKind>>>>;
 
-/// On each connection: once this was said, answers are held back until it was said so often.
+/// On each connection: after this command, replies are held back until it has come so often.
 #[derive(Clone, Copy)]
 pub(crate) struct Hold {
-    pub(crate) word: &'static str,
+    pub(crate) command: &'static str,
     pub(crate) times: usize,
 }
 
@@ -51,10 +51,10 @@ impl Relay {
 
     /// How connections to this port have ended so far: in good order (`None`), or by an error.
     pub(crate) fn ends(&self) -> Vec<Option<ErrorKind>> {
-        self.ends.lock().expect("nobody panics with it").clone()
+        self.ends.lock().expect("no panic").clone()
     }
 
-    /// From now on connections are made, and nothing is answered; or it is again.
+    /// Whether replies are forwarded from now on; connections are accepted in any case.
     pub(crate) fn answers(&self, answers: bool) {
         self.answers.send_replace(answers);
     }
@@ -69,20 +69,20 @@ fn pass(
 ) {
     let ((from_client, to_client), (from_server, to_server)) =
         (client.into_split(), server.into_split());
-    let said = Arc::new(watch::Sender::new(0));
-    let asked = questions(from_client, to_server, hold, said.clone());
+    let count = Arc::new(watch::Sender::new(0));
+    let forwarding = forward_commands(from_client, to_server, hold, count.clone());
     tokio::spawn(async move {
-        let end = asked.await;
-        ends.lock().expect("nobody panics with it").push(end);
+        let end = forwarding.await;
+        ends.lock().expect("no panic").push(end);
     });
-    tokio::spawn(answers(from_server, to_client, hold, said.subscribe(), open));
+    tokio::spawn(forward_replies(from_server, to_client, hold, count.subscribe(), open));
 }
 
-async fn questions(
+async fn forward_commands(
     from: OwnedReadHalf,
     to: OwnedWriteHalf,
     hold: Option<Hold>,
-    said: Arc<watch::Sender<usize>>,
+    count: Arc<watch::Sender<usize>>,
 ) -> Option<ErrorKind> {
     let (mut all, mut bytes) = (Vec::new(), [0; 4096]);
     loop {
@@ -93,7 +93,7 @@ async fn questions(
         };
         if let Some(hold) = hold {
             all.extend_from_slice(&bytes[..len]);
-            said.send_replace(String::from_utf8_lossy(&all).matches(hold.word).count());
+            count.send_replace(String::from_utf8_lossy(&all).matches(hold.command).count());
         }
         if write(&to, &bytes[..len]).await.is_err() {
             return None;
@@ -101,18 +101,18 @@ async fn questions(
     }
 }
 
-async fn answers(
+async fn forward_replies(
     from: OwnedReadHalf,
     to: OwnedWriteHalf,
     hold: Option<Hold>,
-    mut said: watch::Receiver<usize>,
+    mut count: watch::Receiver<usize>,
     mut open: watch::Receiver<bool>,
 ) {
     let mut bytes = [0; 4096];
     while let Ok(len @ 1..) = read(&from, &mut bytes).await {
         if let Some(hold) = hold {
-            let is_enough = |said: &usize| *said == 0 || *said >= hold.times;
-            if said.wait_for(is_enough).await.is_err() {
+            let is_enough = |count: &usize| *count == 0 || *count >= hold.times;
+            if count.wait_for(is_enough).await.is_err() {
                 return;
             }
         }

@@ -4,10 +4,10 @@ use semel_core::Claim;
 use semel_store::{Settled, Store as _};
 use semel_testserver::Redis;
 
-use crate::patience::{eventually, eventually_async};
+use crate::waiting::{eventually, eventually_async};
 use crate::{claim, lease, open, options, paid, replica_of};
 
-/// Sentinels promote a replica: the store asks them who is the master now.
+/// Sentinels promote a replica: the store finds the new master.
 #[tokio::test(flavor = "multi_thread")]
 async fn the_master_that_sentinels_name_is_followed() {
     let master = Redis::start().expect("a server");

@@ -1,10 +1,10 @@
-//! TLS, and whom it trusts.
+//! TLS and trust.
 
 use semel_redis::OpenError;
 use semel_store::{Settled, Store as _};
 use semel_testserver::Redis;
 
-use crate::news::{heard, watch};
+use crate::notifications::{notified, watch};
 use crate::{assert_replayed, lease, open, options, paid};
 
 #[tokio::test]
@@ -15,12 +15,13 @@ async fn a_server_is_trusted_if_its_authority_is() {
     let held = lease(&store, 1).await;
     assert_eq!(store.settle(&held, paid()).await.expect("an answer"), Settled::Recorded);
     assert_replayed(&store, 1).await;
-    let error = options(&server.url()).open().await.map(drop).expect_err("nobody vouches for it");
+    let error =
+        options(&server.url()).open().await.map(drop).expect_err("its authority is unknown");
     assert!(matches!(error, OpenError::Tls { .. }), "{error:?}");
 }
 
 #[tokio::test]
-async fn what_others_do_is_heard_over_tls() {
+async fn notifications_work_over_tls() {
     let server = Redis::options().tls().start().expect("a server with TLS");
     let certificate = server.certificate().expect("a certificate").display().to_string();
     let url = format!("{}?sslrootcert={certificate}", server.url());
@@ -28,11 +29,11 @@ async fn what_others_do_is_heard_over_tls() {
     let held = lease(&one, 1).await;
     let mut watch = watch(&other, 1).await;
     assert_eq!(one.settle(&held, paid()).await.expect("an answer"), Settled::Recorded);
-    heard(&mut watch).await;
+    notified(&mut watch).await;
     assert!(watch.is_listening());
 }
 
-/// Whoever asks for TLS does not speak without it.
+/// An address with TLS never falls back to plain text.
 #[tokio::test]
 async fn a_server_without_tls_is_refused() {
     let server = Redis::start().expect("a server");

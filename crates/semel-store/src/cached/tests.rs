@@ -3,22 +3,22 @@ use semel_core::{Fence, OnAbandoned};
 use tokio::time::Instant;
 
 use super::*;
-use crate::unruly::{Mood, Unruly, attempt, clock, completed, lease, request};
+use crate::faulty::{Behaviour, FaultyStore, attempt, clock, completed, lease, request};
 use crate::{ManualClock, ServerClock};
 
 const SECOND: Duration = Duration::from_secs(1);
 
 /// A cache in front of a store that counts, both on one clock.
 struct Setup {
-    inner: Arc<Unruly>,
+    inner: Arc<FaultyStore>,
     clock: ManualClock,
-    cached: Cached<Arc<Unruly>>,
+    cached: Cached<Arc<FaultyStore>>,
     policy: Policy,
 }
 
 fn setup(limits: CacheLimits) -> Setup {
     let clock = clock();
-    let inner = Unruly::on(&clock);
+    let inner = FaultyStore::on(&clock);
     Setup {
         cached: Cached::new(Arc::clone(&inner), Arc::new(clock.clone()), limits),
         inner,
@@ -43,52 +43,52 @@ impl Setup {
         let lease = lease(&self.cached, &attempt(key, 1), &self.policy).await;
         let settled = self.cached.settle(&lease, settlement.clone()).await.unwrap();
         assert_eq!(settled, Settled::Recorded);
-        self.inner.asked();
+        self.inner.take_calls();
         lease.expires()
     }
 }
 
 #[tokio::test]
-async fn what_was_settled_here_is_replayed_without_asking() {
+async fn a_record_settled_here_is_replayed_without_a_call() {
     let setup = setup(CacheLimits::default());
     let expected = Claim::Replay {
         expires: setup.settle("k", &completed("paid")).await,
         settlement: completed("paid"),
     };
     assert_eq!(setup.claim(&attempt("k", 2)).await, expected);
-    assert_eq!(setup.inner.asked(), 0);
+    assert_eq!(setup.inner.take_calls(), 0);
 }
 
 #[tokio::test]
-async fn what_is_known_is_recalled_at_once_and_nothing_else() {
+async fn a_cached_claim_needs_no_call_and_a_miss_is_none() {
     let setup = setup(CacheLimits::default());
     let expires = setup.settle("k", &completed("paid")).await;
     let known = Some(Claim::Replay { expires, settlement: completed("paid") });
-    assert_eq!(setup.cached.recall(&attempt("k", 2)), known);
-    assert_eq!(setup.cached.recall(&request("k", 2, "another")), Some(Claim::Mismatch));
-    assert_eq!(setup.cached.recall(&attempt("other", 2)), None);
+    assert_eq!(setup.cached.cached_claim(&attempt("k", 2)), known);
+    assert_eq!(setup.cached.cached_claim(&request("k", 2, "another")), Some(Claim::Mismatch));
+    assert_eq!(setup.cached.cached_claim(&attempt("other", 2)), None);
     setup.clock.advance(SECOND * 60);
-    assert_eq!(setup.cached.recall(&attempt("k", 2)), None);
-    assert_eq!(setup.inner.asked(), 0);
+    assert_eq!(setup.cached.cached_claim(&attempt("k", 2)), None);
+    assert_eq!(setup.inner.take_calls(), 0);
 }
 
 #[tokio::test]
-async fn what_was_settled_elsewhere_is_asked_once() {
+async fn a_record_settled_elsewhere_is_read_once() {
     let setup = setup(CacheLimits::default());
     let lease = lease(&setup.inner, &attempt("k", 1), &setup.policy).await;
     setup.inner.settle(&lease, completed("paid")).await.unwrap();
-    setup.inner.asked();
+    setup.inner.take_calls();
     let first = setup.claim(&attempt("k", 2)).await;
-    assert_eq!(setup.inner.asked(), 1);
+    assert_eq!(setup.inner.take_calls(), 1);
     assert_eq!(setup.claim(&attempt("k", 3)).await, first);
-    assert_eq!(setup.inner.asked(), 0);
+    assert_eq!(setup.inner.take_calls(), 0);
 }
 
 #[tokio::test]
-async fn replays_go_on_while_the_store_is_down() {
+async fn replays_continue_while_the_store_is_down() {
     let setup = setup(CacheLimits::default());
     setup.settle("k", &completed("paid")).await;
-    setup.inner.turns(Mood::Unavailable);
+    setup.inner.set_behaviour(Behaviour::Unavailable);
     let claim = setup.claim(&attempt("k", 2)).await;
     assert!(matches!(claim, Claim::Replay { .. }), "{claim:?}");
     let fresh = setup.cached.claim(&attempt("fresh", 1), &setup.policy).await;
@@ -96,32 +96,32 @@ async fn replays_go_on_while_the_store_is_down() {
 }
 
 #[tokio::test]
-async fn another_request_is_refused_without_asking() {
+async fn a_mismatch_is_answered_without_a_call() {
     let setup = setup(CacheLimits::default());
     setup.settle("k", &completed("paid")).await;
     let other = request("k", 2, "pay 999");
     assert_eq!(setup.claim(&other).await, Claim::Mismatch);
-    assert_eq!(setup.inner.asked(), 0);
+    assert_eq!(setup.inner.take_calls(), 0);
 }
 
 #[tokio::test]
-async fn what_can_still_change_is_always_asked() {
+async fn unsettled_records_are_read_from_the_store_every_time() {
     let setup = setup(CacheLimits::default());
     let lease = lease(&setup.cached, &attempt("k", 1), &setup.policy).await;
     for how in [None, Some(Release::Hold)] {
         if let Some(how) = how {
             setup.cached.release(&lease, how).await.unwrap();
         }
-        setup.inner.asked();
+        setup.inner.take_calls();
         for owner in 2..5 {
             setup.claim(&attempt("k", owner)).await;
         }
-        assert_eq!(setup.inner.asked(), 3, "{how:?}");
+        assert_eq!(setup.inner.take_calls(), 3, "{how:?}");
     }
 }
 
 #[tokio::test]
-async fn abandoned_work_called_a_failure_is_remembered() {
+async fn abandoned_work_settled_as_failed_is_cached() {
     let setup = setup(CacheLimits::default());
     let late = lease(&setup.cached, &attempt("k", 1), &setup.policy).await;
     setup.clock.advance(SECOND * 5);
@@ -129,13 +129,13 @@ async fn abandoned_work_called_a_failure_is_remembered() {
     let first = setup.cached.claim(&attempt, &fail).await.unwrap();
     let expected = Claim::Replay { settlement: Settlement::Abandoned, expires: late.expires() };
     assert_eq!(first, expected);
-    setup.inner.asked();
+    setup.inner.take_calls();
     assert_eq!(setup.claim(&attempt).await, expected);
-    assert_eq!(setup.inner.asked(), 0);
+    assert_eq!(setup.inner.take_calls(), 0);
 }
 
 #[tokio::test]
-async fn a_refused_settlement_is_not_remembered() {
+async fn a_refused_settlement_is_not_cached() {
     let setup = setup(CacheLimits::default());
     let late = lease(&setup.cached, &attempt("k", 1), &setup.policy).await;
     setup.clock.advance(SECOND * 5);
@@ -155,24 +155,24 @@ async fn an_expired_record_is_never_replayed() {
     let left = setup.clock.now().until(expires).saturating_sub(nearly);
     setup.clock.advance(left);
     setup.claim(&attempt("k", 2)).await;
-    assert_eq!(setup.inner.asked(), 0);
-    // Within the margin the store is asked, and still replays.
+    assert_eq!(setup.inner.take_calls(), 0);
+    // Within the margin the claim goes to the store, which still replays.
     setup.clock.advance(Duration::from_millis(1));
     let claim = setup.claim(&attempt("k", 3)).await;
     assert!(matches!(claim, Claim::Replay { .. }), "{claim:?}");
-    assert_eq!(setup.inner.asked(), 1);
+    assert_eq!(setup.inner.take_calls(), 1);
     setup.clock.advance(SECOND);
     let claim = setup.claim(&attempt("k", 4)).await;
     assert!(matches!(claim, Claim::Execute(lease) if lease.fence() == Fence::FIRST));
 }
 
-/// Trap 18: a node whose clock lags by less than the margin does not replay what has expired by
+/// Trap 18: a node whose clock lags by less than the margin does not replay a record that has expired by
 /// the store's.
 #[tokio::test]
 async fn a_lagging_clock_does_not_prolong_a_record() {
     let store_clock = clock();
     let node_clock = ManualClock::at(Timestamp::from_millis(store_clock.now().as_millis() - 999));
-    let inner = Unruly::on(&store_clock);
+    let inner = FaultyStore::on(&store_clock);
     let limits = CacheLimits::default();
     let cached = Cached::new(Arc::clone(&inner), Arc::new(node_clock.clone()), limits);
     let policy = policy(OnAbandoned::Reexecute);
@@ -186,27 +186,27 @@ async fn a_lagging_clock_does_not_prolong_a_record() {
 }
 
 #[tokio::test]
-async fn a_forgotten_record_is_asked_again() {
+async fn a_forgotten_record_is_read_from_the_store_again() {
     let setup = setup(CacheLimits::default());
     setup.settle("k", &completed("paid")).await;
     setup.cached.forget(attempt("k", 1).id());
     setup.claim(&attempt("k", 2)).await;
-    assert_eq!(setup.inner.asked(), 1);
+    assert_eq!(setup.inner.take_calls(), 1);
 }
 
 #[tokio::test]
-async fn a_large_reply_is_not_remembered() {
+async fn a_large_reply_is_not_cached() {
     let limits = CacheLimits { entry_bytes_max: 1_000, ..CacheLimits::default() };
     let setup = setup(limits);
     setup.settle("small", &completed(vec![7; 1_000])).await;
     setup.settle("large", &completed(vec![7; 1_001])).await;
     setup.claim(&attempt("small", 2)).await;
-    assert_eq!(setup.inner.asked(), 0);
+    assert_eq!(setup.inner.take_calls(), 0);
     setup.claim(&attempt("large", 2)).await;
-    assert_eq!(setup.inner.asked(), 1);
+    assert_eq!(setup.inner.take_calls(), 1);
 }
 
-/// Trap 25 (I10): however much is settled, the cache stays within its bytes, and goes on serving.
+/// Trap 25 (I10): the cache stays within its bytes after any number of settlements, and keeps serving.
 #[tokio::test]
 async fn the_cache_stays_within_its_bytes() {
     let limits = CacheLimits { bytes: 100_000, entry_bytes_max: 1_000, ..CacheLimits::default() };
@@ -217,7 +217,7 @@ async fn the_cache_stays_within_its_bytes() {
     }
     assert!(setup.cached.bytes() > limits.bytes / 2);
     setup.claim(&attempt("k1999", 2)).await;
-    assert_eq!(setup.inner.asked(), 0);
+    assert_eq!(setup.inner.take_calls(), 0);
 }
 
 /// A reply may be a slice of a network buffer; the cache must not keep the whole of it unweighed.
@@ -234,30 +234,30 @@ async fn a_copy_does_not_keep_a_larger_buffer_alive() {
     assert!(!buffer.as_ptr_range().contains(&bytes.as_ptr()));
 }
 
-/// While the server's clock was ahead, another node found the record expired and executed anew. The
+/// While the server's clock was ahead, another node found the record expired and executed again. The
 /// copy of its first life must not be trusted again when the clock is back (I4).
 #[tokio::test(start_paused = true)]
-async fn copies_are_forgotten_when_the_servers_clock_is_set_back() {
+async fn copies_are_dropped_when_the_clock_of_the_server_is_set_back() {
     let manual = clock();
-    let (inner, server) = (Unruly::on(&manual), Arc::new(ServerClock::unset()));
+    let (inner, server) = (FaultyStore::on(&manual), Arc::new(ServerClock::unset()));
     let cached = Cached::new(Arc::clone(&inner), server.clone(), CacheLimits::default());
     let policy = policy(OnAbandoned::Reexecute);
     let noon = manual.now();
     server.set(noon, Instant::now());
     let first = lease(&cached, &attempt("k", 1), &policy).await;
     cached.settle(&first, completed("first")).await.unwrap();
-    assert!(cached.recall(&attempt("k", 2)).is_some());
+    assert!(cached.cached_claim(&attempt("k", 2)).is_some());
     manual.advance(SECOND * 120);
     server.set(manual.now(), Instant::now());
     let other = lease(&inner, &attempt("k", 3), &policy).await;
     inner.settle(&other, completed("second")).await.unwrap();
     server.set(noon, Instant::now());
-    assert_eq!(cached.recall(&attempt("k", 4)), None);
+    assert_eq!(cached.cached_claim(&attempt("k", 4)), None);
     let answer = cached.claim(&attempt("k", 4), &policy).await.unwrap();
     assert!(
         matches!(&answer, Claim::Replay { settlement, .. } if *settlement == completed("second")),
         "{answer:?}"
     );
     // And copies taken since are trusted.
-    assert!(cached.recall(&attempt("k", 5)).is_some());
+    assert!(cached.cached_claim(&attempt("k", 5)).is_some());
 }

@@ -1,4 +1,4 @@
-//! A lease ran out and nobody settled: the policy says what comes next.
+//! A lease ran out without a settlement: the policy decides what follows.
 
 use semel_core::{Claim, Fence, OnAbandoned, Refusal, Settlement, State};
 
@@ -17,7 +17,7 @@ pub async fn reexecute_grants_the_next_fence<F: Fixture>() {
     assert_eq!(in_flight(trial.claim(&attempt("k")).await), next.until());
 }
 
-/// `fail`: the record is settled as abandoned, for everybody and under every policy.
+/// `fail`: the record is settled as abandoned, for all attempts and under every policy.
 pub async fn fail_settles_as_abandoned<F: Fixture>() {
     let trial = Trial::<F>::begin().await;
     let late = trial.abandoned("k").await;
@@ -32,7 +32,7 @@ pub async fn fail_settles_as_abandoned<F: Fixture>() {
     }
 }
 
-/// `fail` is final: the holder comes too late and answers what all others were told (I4).
+/// `fail` is final: the late holder gives the same answer as all others (I4).
 pub async fn late_settle_after_fail_is_refused<F: Fixture>() {
     let trial = Trial::<F>::begin().await;
     let late = trial.abandoned("k").await;
@@ -46,7 +46,7 @@ pub async fn late_settle_after_fail_is_refused<F: Fixture>() {
     assert_eq!(replayed(trial.claim(&attempt("k")).await), Settlement::Abandoned);
 }
 
-/// `hold`: nobody executes, and asking changes nothing.
+/// `hold`: no attempt executes, and none changes the record.
 pub async fn hold_answers_unknown<F: Fixture>() {
     let trial = Trial::<F>::begin().await;
     let _late = trial.abandoned("k").await;
@@ -69,7 +69,7 @@ pub async fn late_settle_resolves_hold<F: Fixture>() {
     assert_eq!(outcome, completed("paid"));
 }
 
-/// It is the policy of whoever asks that counts, not of whoever left.
+/// The policy of the new attempt counts, not that of the abandoned one.
 pub async fn policy_of_the_asker_decides<F: Fixture>() {
     let trial = Trial::<F>::begin().await;
     let fail = brief_with::<F>(OnAbandoned::Fail);

@@ -1,4 +1,4 @@
-//! Who gets the right to execute, and who is told to wait.
+//! Which attempt is granted the right to execute, and which must wait.
 
 use std::time::Duration;
 
@@ -7,7 +7,7 @@ use semel_core::{Claim, Fence, OnAbandoned, Release, State};
 use super::Fixture;
 use super::trial::{Trial, attempt, attempt_at, granted, id, in_flight, patient, rules, scoped_id};
 
-/// The first claim is granted a lease that says all it needs to.
+/// The first claim is granted a lease with all its fields.
 pub async fn first_claim_executes<F: Fixture>() {
     let trial = Trial::<F>::begin().await;
     let (first, policy) = (attempt("k"), patient());
@@ -29,7 +29,7 @@ pub async fn second_claim_is_in_flight<F: Fixture>() {
     assert_eq!(in_flight(trial.claim(&attempt("k")).await), lease.until());
 }
 
-/// Whoever waits has nothing to write with and writes nothing (trap 8).
+/// An attempt that waits has no lease and writes nothing (trap 8).
 pub async fn waiting_claims_write_nothing<F: Fixture>() {
     let trial = Trial::<F>::begin().await;
     let _lease = trial.lease(&attempt("k")).await;
@@ -42,7 +42,7 @@ pub async fn waiting_claims_write_nothing<F: Fixture>() {
 /// A granted lease is what `inspect` shows.
 pub async fn granted_lease_is_on_record<F: Fixture>() {
     let trial = Trial::<F>::begin().await;
-    assert_eq!(trial.look(id("k")).await, None);
+    assert_eq!(trial.inspect(id("k")).await, None);
     let before = trial.now().await;
     let lease = trial.lease(&attempt("k")).await;
     let record = trial.record(id("k")).await;
@@ -53,7 +53,7 @@ pub async fn granted_lease_is_on_record<F: Fixture>() {
     trial.assert_counts_from(before, Duration::ZERO, record.created).await;
 }
 
-/// Keys have nothing to do with each other.
+/// Keys are independent of each other.
 pub async fn different_keys_are_independent<F: Fixture>() {
     let trial = Trial::<F>::begin().await;
     let one = trial.lease(&attempt("one")).await;
@@ -88,8 +88,7 @@ pub async fn attempts_are_counted<F: Fixture>() {
     }
 }
 
-/// A lease and the retention from it are as long as the policy of its own claim says, not as an
-/// earlier one's.
+/// A lease and its retention have the durations of its own claim's policy, not of an earlier one's.
 pub async fn each_claim_brings_its_own_policy<F: Fixture>() {
     let trial = Trial::<F>::begin().await;
     let first = trial.lease(&attempt("k")).await;
@@ -101,10 +100,10 @@ pub async fn each_claim_brings_its_own_policy<F: Fixture>() {
     trial.assert_counts_from(before, longer.ttl(), second.expires()).await;
 }
 
-/// `inspect` only looks.
+/// `inspect` changes nothing.
 pub async fn looking_changes_nothing<F: Fixture>() {
     let trial = Trial::<F>::begin().await;
-    assert_eq!(trial.look(id("k")).await, None);
+    assert_eq!(trial.inspect(id("k")).await, None);
     let lease = trial.lease(&attempt("k")).await;
     let seen = trial.record(id("k")).await;
     assert_eq!(trial.record(id("k")).await, seen);

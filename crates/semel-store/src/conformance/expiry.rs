@@ -1,4 +1,4 @@
-//! A record past its time does not count, whether or not anybody has swept (trap 16).
+//! A record past its expiry does not count, swept or not (trap 16).
 
 use semel_core::{Claim, Fence, OnAbandoned, Release};
 
@@ -39,15 +39,15 @@ pub async fn ttl_counts_from_the_claim<F: Fixture>() {
     assert_eq!(trial.lease(&attempt("k")).await.fence(), Fence::FIRST);
 }
 
-/// A look at an expired record finds nothing.
+/// `inspect` of an expired record returns none.
 pub async fn expired_record_is_not_seen<F: Fixture>() {
     let trial = Trial::<F>::begin().await;
     let lease = trial.lease_with(&attempt("k"), &brief::<F>()).await;
     trial.record_outcome(&lease, &completed("paid")).await;
     trial.reach_just_before(lease.expires()).await;
-    assert!(trial.look(id("k")).await.is_some());
+    assert!(trial.inspect(id("k")).await.is_some());
     trial.reach(lease.expires()).await;
-    assert_eq!(trial.look(id("k")).await, None);
+    assert_eq!(trial.inspect(id("k")).await, None);
 }
 
 /// Released, held and abandoned records expire as settled ones do.
@@ -60,7 +60,7 @@ pub async fn unsettled_records_expire_too<F: Fixture>() {
     trial.hand_back(&held, Release::Hold).await;
     trial.reach(abandoned.expires()).await;
     for key in ["released", "held", "abandoned"] {
-        assert_eq!(trial.look(id(key)).await, None, "{key}");
+        assert_eq!(trial.inspect(id(key)).await, None, "{key}");
         assert_eq!(trial.lease(&attempt(key)).await.fence(), Fence::FIRST, "{key}");
     }
 }
@@ -92,9 +92,9 @@ pub async fn renewed_work_is_in_flight_past_its_ttl<F: Fixture>() {
     assert_eq!(replayed(trial.claim(&attempt("k")).await), completed("paid"));
 }
 
-/// A lease granted shortly before the record would expire keeps it for a whole retention, whatever the
-/// record comes from: what is settled under it is replayed for as long as any other outcome.
-pub async fn late_lease_starts_the_retention_anew<F: Fixture>() {
+/// A lease granted shortly before the record would expire keeps it for a whole retention, from any
+/// state of the record: its outcome is replayed for as long as any other.
+pub async fn late_lease_starts_the_retention_again<F: Fixture>() {
     for released in [true, false] {
         let trial = Trial::<F>::begin().await;
         let first = trial.lease_with(&attempt("k"), &brief::<F>()).await;
@@ -112,12 +112,12 @@ pub async fn late_lease_starts_the_retention_anew<F: Fixture>() {
         trial.reach_just_before(second.expires()).await;
         assert_eq!(replayed(trial.claim(&attempt("k")).await), completed("paid"));
         trial.reach(second.expires()).await;
-        assert_eq!(trial.look(id("k")).await, None);
+        assert_eq!(trial.inspect(id("k")).await, None);
     }
 }
 
 /// Its owner's own claim, repeated, is a grant as well.
-pub async fn repeated_claim_starts_the_retention_anew<F: Fixture>() {
+pub async fn repeated_claim_starts_the_retention_again<F: Fixture>() {
     let trial = Trial::<F>::begin().await;
     let owner = attempt("k");
     let first = trial.lease_with(&owner, &brief::<F>()).await;
@@ -130,8 +130,8 @@ pub async fn repeated_claim_starts_the_retention_anew<F: Fixture>() {
     assert_eq!(replayed(trial.claim(&attempt("k")).await), completed("paid"));
 }
 
-/// A takeover is part of the same life, and a claim that asks for a shorter retention than is left
-/// takes nothing of it.
+/// A takeover is part of the same life, and a claim with a shorter retention than is left
+/// does not shorten it.
 pub async fn takeover_never_shortens_the_records_life<F: Fixture>() {
     let trial = Trial::<F>::begin().await;
     let long = rules(F::UNIT * 3, F::UNIT * 40, OnAbandoned::Reexecute);
@@ -145,7 +145,7 @@ pub async fn takeover_never_shortens_the_records_life<F: Fixture>() {
     assert_eq!(second.expires(), late.expires());
 }
 
-/// Attempts that are granted nothing keep nothing: a record does not live on because it is asked for.
+/// Attempts without a grant do not extend the life of a record.
 pub async fn refused_claims_leave_the_retention_alone<F: Fixture>() {
     let trial = Trial::<F>::begin().await;
     let first = attempt("k");
@@ -156,5 +156,5 @@ pub async fn refused_claims_leave_the_retention_alone<F: Fixture>() {
     assert_eq!(trial.claim(&other_request("k")).await, Claim::Mismatch);
     assert_eq!(trial.record(id("k")).await.expires, lease.expires());
     trial.reach(lease.expires()).await;
-    assert_eq!(trial.look(id("k")).await, None);
+    assert_eq!(trial.inspect(id("k")).await, None);
 }

@@ -8,7 +8,7 @@ use crate::{Released, Renewed, Settled};
 
 /// Tries every write with a lease that must be refused, and must leave no trace.
 async fn assert_powerless<F: Fixture>(trial: &Trial<F>, stale: &Lease, refusal: &Refusal) {
-    let before = trial.look(stale.id()).await;
+    let before = trial.inspect(stale.id()).await;
     let settled = trial.settle(stale, &completed("a stale outcome")).await;
     assert_eq!(settled, Settled::Refused(refusal.clone()));
     let renewed = trial.renew(stale, F::UNIT * 9).await;
@@ -17,7 +17,7 @@ async fn assert_powerless<F: Fixture>(trial: &Trial<F>, stale: &Lease, refusal: 
         let released = trial.release(stale, how).await;
         assert_eq!(released, Released::Refused(refusal.clone()));
     }
-    assert_eq!(trial.look(stale.id()).await, before);
+    assert_eq!(trial.inspect(stale.id()).await, before);
 }
 
 /// A record whose lease ran out and was taken over: the late holder and its successor.
@@ -61,7 +61,7 @@ pub async fn stale_release_is_refused<F: Fixture>() {
     }
 }
 
-/// A holder that handed its lease back is as powerless as one that lost it.
+/// A holder that handed its lease back can write no more than one that lost it.
 pub async fn released_holder_is_stale_after_the_next_claim<F: Fixture>() {
     let trial = Trial::<F>::begin().await;
     let first = trial.lease(&attempt("k")).await;
@@ -102,7 +102,7 @@ pub async fn holder_from_an_earlier_life_is_refused<F: Fixture>() {
     assert_powerless(&trial, &old, &refusal).await;
 }
 
-/// A later life may belong to another request, whose outcome is not the old holder's to learn (I8).
+/// A later life may belong to another request, whose outcome the old holder must not learn (I8).
 pub async fn holder_of_another_request_finds_its_record_gone<F: Fixture>() {
     let trial = Trial::<F>::begin().await;
     let old = trial.lease_with(&attempt("k"), &brief::<F>()).await;
@@ -113,7 +113,7 @@ pub async fn holder_of_another_request_finds_its_record_gone<F: Fixture>() {
     assert_powerless(&trial, &old, &Refusal::Gone).await;
 }
 
-/// Past its expiry a record is gone, whether or not it was swept and whatever it was.
+/// Past its expiry a record is gone, swept or not and in any state.
 pub async fn holder_of_an_expired_record_finds_it_gone<F: Fixture>() {
     let trial = Trial::<F>::begin().await;
     let leased = trial.lease_with(&attempt("leased"), &brief::<F>()).await;

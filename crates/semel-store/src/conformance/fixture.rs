@@ -5,16 +5,16 @@ use crate::Store;
 /// How the suite makes a store, moves its time and opens it again.
 ///
 /// What a store cannot do is declared here, as a constant, and the cases then check the declared
-/// behaviour: nothing is skipped in silence.
+/// behaviour: nothing is skipped silently.
 pub trait Fixture: Send + Sync + Sized + 'static {
     /// The store under test.
     type Store: Store;
 
-    /// Does the store keep its records when it is closed? If not, [`reopen`](Fixture::reopen) must
+    /// Whether the store keeps its records when it is closed. If not, [`reopen`](Fixture::reopen) must
     /// give an empty one.
     const DURABLE: bool;
 
-    /// Whose clock it is.
+    /// The clock of the store.
     const CLOCK: FixtureClock;
 
     /// The measure of all leases and retentions that a case waits for: leases last a few units,
@@ -22,8 +22,8 @@ pub trait Fixture: Send + Sync + Sized + 'static {
     /// takes much less.
     const UNIT: Duration;
 
-    /// Do expired records stay until `sweep` deletes them? `false` for a store that deletes them by
-    /// itself: its `sweep` has nothing to do and says so.
+    /// Whether expired records stay until `sweep` deletes them. `false` for a store that deletes them by
+    /// itself: its `sweep` deletes nothing.
     const SWEPT_BY_CALLER: bool = true;
 
     /// How many random histories the differential case runs.
@@ -41,11 +41,11 @@ pub trait Fixture: Send + Sync + Sized + 'static {
     /// Lets `duration` pass on the store's clock: a manual clock is moved, a real one waited for.
     fn advance(&self, duration: Duration) -> impl Future<Output = ()> + Send;
 
-    /// Closes the store and opens it again on the same data; its clock goes on.
+    /// Closes the store and opens it again on the same data; its clock continues.
     fn reopen(self) -> impl Future<Output = Self> + Send;
 }
 
-/// Whose clock a fixture's store lives by.
+/// The clock of a fixture's store.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum FixtureClock {
     /// It stands still until the fixture advances it, so times are compared exactly and leases are
@@ -69,7 +69,7 @@ impl FixtureClock {
         }
     }
 
-    /// Does time stand still between two advances?
+    /// Whether time stands still between two advances.
     pub const fn is_manual(self) -> bool {
         matches!(self, Self::Manual)
     }

@@ -1,9 +1,9 @@
-//! What a store says of itself.
+//! The health of a store.
 
 use super::Fixture;
 use super::trial::Trial;
 
-/// A store that works says what it is, always in the same words.
+/// A store that works reports its kind, always the same.
 pub async fn store_names_its_kind<F: Fixture>() {
     let trial = Trial::<F>::begin().await;
     let kind = trial.health().await.kind;

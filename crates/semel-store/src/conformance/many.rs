@@ -1,4 +1,4 @@
-//! Many keys, many leases, and ids that look alike.
+//! Many keys, many leases, and ids that are nearly equal.
 
 use std::sync::Arc;
 

@@ -8,14 +8,14 @@ use super::trial::{
     EVERY_POLICY, Trial, attempt, brief, brief_with, completed, id, other_request, replayed,
 };
 
-/// Another request asks under every policy: it is refused each time and leaves no trace.
+/// Another request claims under every policy: it is refused each time and changes nothing.
 async fn assert_inert<F: Fixture>(trial: &Trial<F>) {
-    let before = trial.look(id("k")).await;
+    let before = trial.inspect(id("k")).await;
     assert!(before.is_some());
     for policy in EVERY_POLICY.map(brief_with::<F>) {
         let claim = trial.claim_with(&other_request("k"), &policy).await;
         assert_eq!(claim, Claim::Mismatch, "{policy:?}");
-        assert_eq!(trial.look(id("k")).await, before, "{policy:?}");
+        assert_eq!(trial.inspect(id("k")).await, before, "{policy:?}");
     }
 }
 
@@ -45,7 +45,7 @@ pub async fn other_request_is_refused_when_released<F: Fixture>() {
     assert_eq!(trial.lease(&attempt("k")).await.fence().get(), 2);
 }
 
-/// While nobody knows the outcome.
+/// While the outcome is unknown.
 pub async fn other_request_is_refused_while_held<F: Fixture>() {
     let trial = Trial::<F>::begin().await;
     let lease = trial.lease(&attempt("k")).await;
@@ -74,7 +74,7 @@ pub async fn other_request_is_refused_when_failed<F: Fixture>() {
     assert_inert(&trial).await;
 }
 
-/// A mismatched attempt that comes again is still a mismatch, not a repeat that knows itself.
+/// A mismatched attempt that comes again is still a mismatch, not a repeat of the owner.
 pub async fn repeated_mismatch_stays_a_mismatch<F: Fixture>() {
     let trial = Trial::<F>::begin().await;
     let _lease = trial.lease_with(&attempt("k"), &brief::<F>()).await;

@@ -80,7 +80,7 @@ const CASE_TIME_MAX: Duration = Duration::from_mins(5);
 ///
 /// If the case fails or takes too long.
 pub fn run(case: impl Future<Output = ()>) {
-    // Erased, or a runtime's innards would be compiled anew for every case of every store.
+    // Erased, or the runtime would be compiled again for every case of every store.
     run_erased(pin!(case));
 }
 
@@ -124,7 +124,7 @@ macro_rules! store_conformance {
                     result_id_is_kept,
                     repeat_of_a_settle_is_recorded,
                     second_outcome_is_refused_with_the_first,
-                    late_holder_nobody_replaced_may_settle,
+                    late_holder_that_was_not_replaced_may_settle,
                     settling_changes_the_state_only,
                     settled_record_is_final,
                 }
@@ -137,7 +137,7 @@ macro_rules! store_conformance {
                     one_release_excludes_the_other,
                     released_lease_is_spent,
                     release_after_settle_is_refused,
-                    late_holder_nobody_replaced_may_release,
+                    late_holder_that_was_not_replaced_may_release,
                 }
                 renew {
                     renewal_extends_the_lease,
@@ -145,7 +145,7 @@ macro_rules! store_conformance {
                     renewal_never_shortens_the_lease,
                     record_outlives_its_renewed_lease,
                     renewal_never_shortens_retention,
-                    late_holder_nobody_replaced_may_renew,
+                    late_holder_that_was_not_replaced_may_renew,
                     renewal_after_takeover_is_refused,
                     renewal_after_settle_is_refused,
                     renewal_after_release_is_refused,
@@ -169,8 +169,8 @@ macro_rules! store_conformance {
                     unsettled_records_expire_too,
                     expired_key_is_free_for_another_request,
                     renewed_work_is_in_flight_past_its_ttl,
-                    late_lease_starts_the_retention_anew,
-                    repeated_claim_starts_the_retention_anew,
+                    late_lease_starts_the_retention_again,
+                    repeated_claim_starts_the_retention_again,
                     takeover_never_shortens_the_records_life,
                     refused_claims_leave_the_retention_alone,
                 }
@@ -222,7 +222,7 @@ macro_rules! store_conformance {
                     sweep_respects_its_limit,
                     sweep_spares_live_and_renewed_leases,
                     sweep_spares_abandoned_records,
-                    swept_key_starts_anew,
+                    swept_key_starts_a_new_life,
                     sweep_while_claiming_loses_nothing,
                 }
                 replies {

@@ -26,7 +26,7 @@ pub async fn repeated_claim_recognises_itself<F: Fixture>() {
     assert_eq!(trial.record(id("k")).await.attempts(), 1);
 }
 
-/// A repeat that asks for less keeps what it has: neither a lease nor a retention gets shorter (I1).
+/// A repeat with shorter durations shortens neither the lease nor the retention (I1).
 pub async fn repeated_claim_never_shortens_the_lease<F: Fixture>() {
     let trial = Trial::<F>::begin().await;
     let first = attempt("k");
@@ -36,7 +36,7 @@ pub async fn repeated_claim_never_shortens_the_lease<F: Fixture>() {
     assert_eq!(again.expires(), lease.expires());
 }
 
-/// Nobody else is taken for the holder.
+/// No other owner is taken for the holder.
 pub async fn another_owner_is_not_recognised<F: Fixture>() {
     let trial = Trial::<F>::begin().await;
     let first = attempt("k");
@@ -46,7 +46,7 @@ pub async fn another_owner_is_not_recognised<F: Fixture>() {
     assert_eq!(again.fence(), lease.fence());
 }
 
-/// Also after the lease ran out, as long as nobody replaced it, and under every policy: it has not
+/// Also after the lease ran out, as long as no other attempt replaced it, and under every policy: it has not
 /// executed yet, so nothing is in doubt.
 pub async fn repeated_claim_goes_on_after_its_lease_ran_out<F: Fixture>() {
     for on_abandoned in EVERY_POLICY {
@@ -60,7 +60,7 @@ pub async fn repeated_claim_goes_on_after_its_lease_ran_out<F: Fixture>() {
     }
 }
 
-/// Whoever was replaced waits like everybody else.
+/// A replaced holder waits like any other attempt.
 pub async fn repeated_claim_after_takeover_is_in_flight<F: Fixture>() {
     let trial = Trial::<F>::begin().await;
     let first = attempt("k");

@@ -1,4 +1,4 @@
-//! Many at once: one wins, and all agree who it was (I1, trap 2).
+//! Many at once: one wins, and all agree which (I1, trap 2).
 
 use std::pin::pin;
 use std::sync::Arc;
@@ -15,20 +15,20 @@ use super::trial::{
 };
 use crate::{Renewed, Settled, Store};
 
-const CROWD: usize = 100;
+const TASKS: usize = 100;
 
 /// How often a race of two is run: one run alone would mostly go the same way.
 const ROUNDS: usize = 20;
 
 /// Claims `key` from a hundred tasks that start together.
-async fn crowd<F: Fixture>(
+async fn claim_concurrently<F: Fixture>(
     trial: &Arc<Trial<F>>,
     key: &str,
     on_abandoned: OnAbandoned,
 ) -> Vec<Claim> {
-    let start = Arc::new(Barrier::new(CROWD));
+    let start = Arc::new(Barrier::new(TASKS));
     let mut tasks = JoinSet::new();
-    for _ in 0..CROWD {
+    for _ in 0..TASKS {
         let (trial, start) = (Arc::clone(trial), Arc::clone(&start));
         let attempt = attempt(key);
         tasks.spawn(async move {
@@ -61,7 +61,8 @@ pub async fn crowd_on_a_fresh_key_gets_one_lease<F: Fixture>() {
     let trial = Arc::new(Trial::<F>::begin().await);
     for round in 0..5 {
         let key = format!("k{round}");
-        let lease = assert_one_lease(crowd(&trial, &key, OnAbandoned::Reexecute).await);
+        let lease =
+            assert_one_lease(claim_concurrently(&trial, &key, OnAbandoned::Reexecute).await);
         assert_eq!(lease.fence(), Fence::FIRST);
         assert!(trial.record(id(&key)).await.is_current(&lease));
     }
@@ -71,7 +72,7 @@ pub async fn crowd_on_a_fresh_key_gets_one_lease<F: Fixture>() {
 pub async fn crowd_on_an_abandoned_key_gets_one_lease<F: Fixture>() {
     let trial = Arc::new(Trial::<F>::begin().await);
     let late = trial.abandoned("k").await;
-    let lease = assert_one_lease(crowd(&trial, "k", OnAbandoned::Reexecute).await);
+    let lease = assert_one_lease(claim_concurrently(&trial, "k", OnAbandoned::Reexecute).await);
     assert_eq!(lease.fence(), late.fence().next());
 }
 
@@ -80,7 +81,7 @@ pub async fn crowd_on_a_released_key_gets_one_lease<F: Fixture>() {
     let trial = Arc::new(Trial::<F>::begin().await);
     let first = trial.lease(&attempt("k")).await;
     trial.hand_back(&first, Release::Retry).await;
-    let lease = assert_one_lease(crowd(&trial, "k", OnAbandoned::Reexecute).await);
+    let lease = assert_one_lease(claim_concurrently(&trial, "k", OnAbandoned::Reexecute).await);
     assert_eq!(lease.fence(), first.fence().next());
 }
 
@@ -89,7 +90,7 @@ pub async fn crowd_on_an_expired_key_gets_one_lease<F: Fixture>() {
     let trial = Arc::new(Trial::<F>::begin().await);
     let old = trial.abandoned("k").await;
     trial.reach(old.expires()).await;
-    let lease = assert_one_lease(crowd(&trial, "k", OnAbandoned::Reexecute).await);
+    let lease = assert_one_lease(claim_concurrently(&trial, "k", OnAbandoned::Reexecute).await);
     assert_eq!(lease.fence(), Fence::FIRST);
 }
 
@@ -97,7 +98,7 @@ pub async fn crowd_on_an_expired_key_gets_one_lease<F: Fixture>() {
 pub async fn crowd_under_fail_agrees<F: Fixture>() {
     let trial = Arc::new(Trial::<F>::begin().await);
     let _late = trial.abandoned("k").await;
-    for claim in crowd(&trial, "k", OnAbandoned::Fail).await {
+    for claim in claim_concurrently(&trial, "k", OnAbandoned::Fail).await {
         assert_eq!(replayed(claim), Settlement::Abandoned);
     }
 }
@@ -107,7 +108,7 @@ pub async fn crowd_of_repeats_shares_one_fence<F: Fixture>() {
     let trial = Arc::new(Trial::<F>::begin().await);
     let first = attempt("k");
     let mut tasks = JoinSet::new();
-    for _ in 0..CROWD {
+    for _ in 0..TASKS {
         let (trial, again) = (Arc::clone(&trial), repeated(&first));
         tasks.spawn(async move { trial.lease(&again).await });
     }
@@ -132,7 +133,7 @@ async fn late_holders<F: Fixture>(trial: &Trial<F>) -> Vec<(String, Lease)> {
     holders
 }
 
-/// A late holder settles while others take over: either its outcome stands and nobody executes, or
+/// A late holder settles while others take over: either its outcome stands and none executes, or
 /// one successor executes and the late holder is refused (I3).
 pub async fn settle_races_with_takeover<F: Fixture>() {
     let trial = Arc::new(Trial::<F>::begin().await);
@@ -141,7 +142,7 @@ pub async fn settle_races_with_takeover<F: Fixture>() {
             let trial = Arc::clone(&trial);
             async move { trial.settle(&late, &completed("late")).await }
         });
-        let claims = crowd(&trial, &key, OnAbandoned::Reexecute).await;
+        let claims = claim_concurrently(&trial, &key, OnAbandoned::Reexecute).await;
         match settling.await.expect("the late holder") {
             Settled::Recorded => {
                 for claim in claims {
@@ -167,7 +168,7 @@ pub async fn renewal_races_with_takeover<F: Fixture>() {
             let trial = Arc::clone(&trial);
             async move { trial.renew(&late, patient().lease()).await }
         });
-        let claims = crowd(&trial, &key, OnAbandoned::Reexecute).await;
+        let claims = claim_concurrently(&trial, &key, OnAbandoned::Reexecute).await;
         match renewing.await.expect("the late holder") {
             Renewed::Until { until, .. } => {
                 for claim in claims {
@@ -207,16 +208,16 @@ pub async fn outcomes_race_and_one_stands<F: Fixture>() {
     }
 }
 
-/// Lets a verb begin, and drops it.
+/// Polls a verb once, and drops it.
 fn begin_and_drop<T>(verb: impl Future<Output = T>) {
     let mut verb = pin!(verb);
     let _ = verb.as_mut().poll(&mut Context::from_waker(Waker::noop()));
 }
 
-/// A dropped claim happened or it did not: its repeat executes, and nobody else does meanwhile.
+/// A dropped claim happened or it did not: its repeat executes, and no other attempt does meanwhile.
 pub async fn dropped_claims_leave_the_store_usable<F: Fixture>() {
     let trial = Trial::<F>::begin().await;
-    let attempts: Vec<Attempt> = (0..CROWD).map(|n| attempt(&format!("k{n}"))).collect();
+    let attempts: Vec<Attempt> = (0..TASKS).map(|n| attempt(&format!("k{n}"))).collect();
     for dropped in &attempts {
         begin_and_drop(trial.store().claim(dropped, &patient()));
     }
@@ -230,7 +231,7 @@ pub async fn dropped_claims_leave_the_store_usable<F: Fixture>() {
 /// A dropped settle happened or it did not: its repeat is recorded, once.
 pub async fn dropped_settles_leave_the_store_usable<F: Fixture>() {
     let trial = Trial::<F>::begin().await;
-    for number in 0..CROWD {
+    for number in 0..TASKS {
         let key = format!("k{number}");
         let lease = trial.lease(&attempt(&key)).await;
         begin_and_drop(trial.store().settle(&lease, completed("paid")));

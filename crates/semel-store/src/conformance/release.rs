@@ -17,7 +17,7 @@ pub async fn released_work_executes_again<F: Fixture>() {
     assert!(second.expires() >= first.expires());
 }
 
-/// Work that may have happened is not tried again: the others are told that nobody knows.
+/// Work that may have happened is not tried again: the others get *unknown*.
 pub async fn held_work_is_unknown_to_others<F: Fixture>() {
     let trial = Trial::<F>::begin().await;
     let lease = trial.lease(&attempt("k")).await;
@@ -28,7 +28,7 @@ pub async fn held_work_is_unknown_to_others<F: Fixture>() {
     assert_eq!(trial.record(id("k")).await, held);
 }
 
-/// Being held does not end with the lease it came from, whatever the policy for abandoned work.
+/// A held record stays held when its lease runs out, under every policy for abandoned work.
 pub async fn held_work_stays_held_past_its_lease<F: Fixture>() {
     let trial = Trial::<F>::begin().await;
     let lease = trial.lease_with(&attempt("k"), &brief::<F>()).await;
@@ -73,7 +73,7 @@ pub async fn one_release_excludes_the_other<F: Fixture>() {
     }
 }
 
-/// A holder that said "it did not happen" can no longer settle or renew (I3).
+/// A holder that released the lease for a retry can no longer settle or renew (I3).
 pub async fn released_lease_is_spent<F: Fixture>() {
     let trial = Trial::<F>::begin().await;
     let lease = trial.lease(&attempt("k")).await;
@@ -98,8 +98,8 @@ pub async fn release_after_settle_is_refused<F: Fixture>() {
     assert_eq!(replayed(trial.claim(&attempt("k")).await), completed("paid"));
 }
 
-/// A slow holder whom nobody replaced may still hand its lease back.
-pub async fn late_holder_nobody_replaced_may_release<F: Fixture>() {
+/// A slow holder that was not replaced may still hand its lease back.
+pub async fn late_holder_that_was_not_replaced_may_release<F: Fixture>() {
     let trial = Trial::<F>::begin().await;
     let late = trial.abandoned("retry").await;
     trial.hand_back(&late, Release::Retry).await;

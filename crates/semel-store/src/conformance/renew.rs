@@ -15,13 +15,13 @@ fn extended(renewed: Renewed) -> (Timestamp, Timestamp) {
 }
 
 async fn assert_refused<F: Fixture>(trial: &Trial<F>, lease: &Lease, refusal: Refusal) {
-    let before = trial.look(lease.id()).await;
+    let before = trial.inspect(lease.id()).await;
     let renewed = trial.renew(lease, F::UNIT).await;
     assert_eq!(renewed, Renewed::Refused(refusal));
-    assert_eq!(trial.look(lease.id()).await, before);
+    assert_eq!(trial.inspect(lease.id()).await, before);
 }
 
-/// A renewed lease counts from the renewal, and everybody sees it.
+/// A renewed lease counts from the renewal, and all attempts see it.
 pub async fn renewal_extends_the_lease<F: Fixture>() {
     let trial = Trial::<F>::begin().await;
     let lease = trial.lease_with(&attempt("k"), &brief::<F>()).await;
@@ -51,7 +51,7 @@ pub async fn renewal_keeps_others_out<F: Fixture>() {
     assert!(second.fence() > lease.fence());
 }
 
-/// A lease never gets shorter than its holder knows it to be: someone else could be granted the
+/// A lease never gets shorter than its holder believes: another attempt could be granted the
 /// rest (I1).
 pub async fn renewal_never_shortens_the_lease<F: Fixture>() {
     let trial = Trial::<F>::begin().await;
@@ -80,8 +80,8 @@ pub async fn renewal_never_shortens_retention<F: Fixture>() {
     assert_eq!(expires, lease.expires());
 }
 
-/// A slow holder whom nobody replaced may take up its lease again (I3).
-pub async fn late_holder_nobody_replaced_may_renew<F: Fixture>() {
+/// A slow holder that was not replaced may take up its lease again (I3).
+pub async fn late_holder_that_was_not_replaced_may_renew<F: Fixture>() {
     let trial = Trial::<F>::begin().await;
     let late = trial.abandoned("k").await;
     let (until, _) = extended(trial.renew(&late, F::UNIT * 3).await);
@@ -89,7 +89,7 @@ pub async fn late_holder_nobody_replaced_may_renew<F: Fixture>() {
     assert!(trial.record(id("k")).await.is_current(&late));
 }
 
-/// Whoever was replaced cannot renew (I3, trap 1).
+/// A replaced holder cannot renew (I3, trap 1).
 pub async fn renewal_after_takeover_is_refused<F: Fixture>() {
     let trial = Trial::<F>::begin().await;
     let late = trial.abandoned("k").await;

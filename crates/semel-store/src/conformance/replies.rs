@@ -1,4 +1,4 @@
-//! A reply comes back byte for byte, whatever it is made of (I4, trap 12).
+//! A reply of any content comes back byte for byte (I4, trap 12).
 
 use semel_core::{Refusal, Reply, ResultId, Settlement, State};
 
@@ -15,7 +15,7 @@ async fn assert_kept<F: Fixture>(trial: &Trial<F>, key: &str, reply: Reply) {
     for (key, outcome) in outcomes {
         let lease = trial.lease(&attempt(&key)).await;
         trial.record_outcome(&lease, &outcome).await;
-        // Not `assert_eq!`: a megabyte of bytes helps nobody.
+        // Not `assert_eq!`, which would print a megabyte of bytes.
         assert!(replayed(trial.claim(&attempt(&key)).await) == outcome, "{key}: replay");
         let state = trial.record(id(&key)).await.state;
         assert!(state == State::Settled(outcome.clone()), "{key}: inspect");
@@ -84,7 +84,7 @@ pub async fn bytes_that_are_not_text_are_kept<F: Fixture>() {
     }
 }
 
-/// Text that looks like somebody's format stays as it is: nothing is parsed, trimmed or merged.
+/// Text in a well-known format stays as it is: nothing is parsed, trimmed or merged.
 pub async fn text_like_headers_is_kept<F: Fixture>() {
     let trial = Trial::<F>::begin().await;
     let texts = [

@@ -6,7 +6,7 @@ use super::Fixture;
 use super::trial::{Trial, attempt, completed, failed, id, replayed};
 use crate::{Released, Renewed, Settled};
 
-/// Every later attempt gets the recorded outcome, and is told how long it can be had (I4).
+/// Every later attempt gets the recorded outcome, and the time until which it is replayed (I4).
 pub async fn settled_outcome_is_replayed<F: Fixture>() {
     let trial = Trial::<F>::begin().await;
     let lease = trial.lease(&attempt("k")).await;
@@ -18,7 +18,7 @@ pub async fn settled_outcome_is_replayed<F: Fixture>() {
     }
 }
 
-/// A failure for good is an outcome too, and is told apart from a success.
+/// A failure for good is an outcome too, distinct from a success.
 pub async fn failure_is_replayed_as_a_failure<F: Fixture>() {
     let trial = Trial::<F>::begin().await;
     let lease = trial.lease(&attempt("k")).await;
@@ -50,7 +50,7 @@ pub async fn repeat_of_a_settle_is_recorded<F: Fixture>() {
     assert_eq!(trial.record(id("k")).await, before);
 }
 
-/// The same holder cannot change its mind: it gets what it recorded first (I2).
+/// The same holder cannot change its outcome: it gets what it recorded first (I2).
 pub async fn second_outcome_is_refused_with_the_first<F: Fixture>() {
     let trial = Trial::<F>::begin().await;
     let lease = trial.lease(&attempt("k")).await;
@@ -68,8 +68,8 @@ pub async fn second_outcome_is_refused_with_the_first<F: Fixture>() {
     assert_eq!(replayed(trial.claim(&attempt("k")).await), completed("paid"));
 }
 
-/// A slow holder whom nobody replaced may still settle (I3).
-pub async fn late_holder_nobody_replaced_may_settle<F: Fixture>() {
+/// A slow holder that was not replaced may still settle (I3).
+pub async fn late_holder_that_was_not_replaced_may_settle<F: Fixture>() {
     let trial = Trial::<F>::begin().await;
     let late = trial.abandoned("k").await;
     trial.record_outcome(&late, &completed("paid")).await;
@@ -86,7 +86,7 @@ pub async fn settling_changes_the_state_only<F: Fixture>() {
     assert_eq!(trial.record(id("k")).await, expected);
 }
 
-/// Nothing anybody does changes a settled record (I2).
+/// No operation changes a settled record (I2).
 pub async fn settled_record_is_final<F: Fixture>() {
     let trial = Trial::<F>::begin().await;
     let lease = trial.lease(&attempt("k")).await;

@@ -55,7 +55,7 @@ pub async fn sweep_deletes_expired_records_only<F: Fixture>() {
     assert_eq!(trial.sweep_all(100).await, 0);
 }
 
-/// One sweep deletes no more than it was asked to and says that there is more to do (I10).
+/// One sweep deletes at most its limit, and reports that there is more to do (I10).
 pub async fn sweep_respects_its_limit<F: Fixture>() {
     let trial = Trial::<F>::begin().await;
     expired_records(&trial, 7).await;
@@ -95,11 +95,11 @@ pub async fn sweep_spares_abandoned_records<F: Fixture>() {
 }
 
 /// A swept key is as new as one that only expired.
-pub async fn swept_key_starts_anew<F: Fixture>() {
+pub async fn swept_key_starts_a_new_life<F: Fixture>() {
     let trial = Trial::<F>::begin().await;
     expired_records(&trial, 1).await;
     trial.sweep_all(100).await;
-    assert_eq!(trial.look(id("key-0")).await, None);
+    assert_eq!(trial.inspect(id("key-0")).await, None);
     let lease = trial.lease(&attempt("key-0")).await;
     assert_eq!(lease.fence(), Fence::FIRST);
     trial.record_outcome(&lease, &completed("again")).await;
@@ -108,7 +108,7 @@ pub async fn swept_key_starts_anew<F: Fixture>() {
     assert_eq!(outcome, completed("again"));
 }
 
-/// A key claimed anew while its old record is being swept keeps its new record.
+/// A key claimed again while its old record is being swept keeps its new record.
 pub async fn sweep_while_claiming_loses_nothing<F: Fixture>() {
     const KEYS: usize = 200;
     let trial = Arc::new(Trial::<F>::begin().await);

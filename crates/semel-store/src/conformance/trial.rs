@@ -71,25 +71,25 @@ impl<F: Fixture> Trial<F> {
         assert_eq!(self.settle(lease, settlement).await, Settled::Recorded);
     }
 
-    /// Releases, and must be believed.
+    /// Releases, and must succeed.
     pub(super) async fn hand_back(&self, lease: &Lease, how: Release) {
         assert_eq!(self.release(lease, how).await, Released::Done);
     }
 
-    pub(super) async fn look(&self, id: RecordId) -> Option<Record> {
+    pub(super) async fn inspect(&self, id: RecordId) -> Option<Record> {
         self.store().inspect(id).await.expect("inspect")
     }
 
-    /// Looks at a record that must be there.
+    /// Inspects a record that must exist.
     pub(super) async fn record(&self, id: RecordId) -> Record {
-        self.look(id).await.expect("a record that has not expired")
+        self.inspect(id).await.expect("a record that has not expired")
     }
 
     pub(super) async fn sweep(&self, limit: usize) -> Swept {
         self.store().sweep(limit).await.expect("sweep")
     }
 
-    /// Sweeps until the whole store has been looked at; how many records were deleted.
+    /// Sweeps the whole store; returns how many records were deleted.
     pub(super) async fn sweep_all(&self, limit: usize) -> usize {
         let mut deleted = 0;
         for _ in 0..1_000 {
@@ -134,7 +134,7 @@ impl<F: Fixture> Trial<F> {
         self.reach(earlier(moment, early)).await;
     }
 
-    /// Lets the lease run out, with nobody having settled.
+    /// Lets the lease run out without a settlement.
     pub(super) async fn abandon(&self, lease: &Lease) {
         self.reach(lease.until()).await;
     }
@@ -250,7 +250,7 @@ pub(super) fn replayed(claim: Claim) -> Settlement {
     }
 }
 
-/// Must have been told to wait: until when.
+/// The end of the lease that a claim must wait for.
 pub(super) fn in_flight(claim: Claim) -> Timestamp {
     match claim {
         Claim::InFlight { until } => until,

@@ -1,4 +1,4 @@
-//! What a store has said stays true when it is closed and opened again.
+//! Records survive when a store is closed and opened again.
 //!
 //! Records written by other versions of a store are the business of that store's own codec tests.
 
@@ -19,7 +19,7 @@ async fn reopened<F: Fixture>(trial: Trial<F>, key: &str) -> Option<Trial<F>> {
     if F::DURABLE {
         return Some(trial);
     }
-    assert_eq!(trial.look(id(key)).await, None, "declared not durable");
+    assert_eq!(trial.inspect(id(key)).await, None, "declared not durable");
     assert_eq!(trial.lease(&attempt(key)).await.fence(), Fence::FIRST);
     None
 }
@@ -88,7 +88,7 @@ async fn trial_outcome<F: Fixture>(trial: &Trial<F>, key: &str) -> Settlement {
     replayed(trial.claim(&attempt(key)).await)
 }
 
-/// A holder goes on after reopening: its lease counts, and its repeated claim knows itself.
+/// A holder continues after reopening: its lease counts, and its repeated claim is recognised.
 pub async fn leases_survive_reopening<F: Fixture>() {
     let trial = Trial::<F>::begin().await;
     let first = attempt("k");
@@ -115,7 +115,7 @@ pub async fn expired_records_stay_expired_after_reopening<F: Fixture>() {
     let Some(trial) = reopened(trial, "k").await else {
         return;
     };
-    assert_eq!(trial.look(id("k")).await, None);
+    assert_eq!(trial.inspect(id("k")).await, None);
     let deleted = trial.sweep_all(10).await;
     assert_eq!(deleted, usize::from(F::SWEPT_BY_CALLER));
     assert_eq!(trial.lease(&attempt("k")).await.fence(), Fence::FIRST);

@@ -1,4 +1,4 @@
-//! The circuit breaker by itself: no clock, no locks, no futures. Time is an argument.
+//! The circuit breaker: no clock, no locks, no futures. Time is an argument.
 
 use std::ops::RangeInclusive;
 use std::sync::Arc;
@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use tokio::time::Instant;
 
-/// Decides whether a call may be made, from how the calls before it ended.
+/// Admits or refuses calls, by the results of earlier calls.
 ///
 /// ```text
 ///      failures in a row, weighed               open_for has passed: one probe
@@ -19,41 +19,41 @@ use tokio::time::Instant;
 #[derive(Debug)]
 pub(super) struct Breaker {
     failures_to_open: u32,
-    /// How long it is open at first, and at most.
+    /// How long it is open initially, and at most.
     open_for: RangeInclusive<Duration>,
     phase: Phase,
-    /// How many tickets were given to probes: tells a probe's end from that of an earlier one.
+    /// The number of probes so far: distinguishes the result of a probe from that of an earlier one.
     probes: u64,
-    /// How often the breaker has closed: a call that began before an outage says nothing about the
-    /// time after it.
+    /// How often the breaker has closed: the result of a call that began before an outage does not count
+    /// after it.
     closings: u64,
 }
 
-/// Where a breaker stands, for metrics; in the order of how far it is from closed.
+/// The state of a breaker, for metrics; ordered by the distance from closed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum BreakerState {
     /// Calls go through.
     Closed,
-    /// One call is let through to see whether the store is back; the others fail at once.
+    /// One call is let through as the probe; the others fail at once.
     HalfOpen,
     /// Calls fail at once.
     Open,
 }
 
-/// Who asks.
+/// The kind of caller.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Caller {
-    /// Somebody who needs the store now, and should not wait for what is probably in vain.
+    /// A request, which should not wait for a call that will probably fail.
     User,
-    /// The holder of a lease, which tries again and again in the background.
+    /// The holder of a lease, which retries in the background.
     Holder,
-    /// Wants to know whether the store is there: the best probe there is.
-    Watcher,
-    /// A user that is let through at once, since the probes before say little about others.
-    Relief,
+    /// A health check: the best probe, since no request waits for it.
+    HealthCheck,
+    /// A user that is the probe at once, since the failed probes of holders may be due to their records.
+    ImmediateUser,
 }
 
-/// Says which call it was when the call's end is reported.
+/// Identifies a call when its result is reported.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) enum Ticket {
     Call { closings: u64, began: Instant },
@@ -68,7 +68,7 @@ enum Phase {
     Closed {
         failures: u32,
     },
-    /// `since` moves when a look finds the store away; `opened` does not.
+    /// A failed health check moves `since`, but not `opened`.
     Open {
         opened: Instant,
         since: Instant,
@@ -95,7 +95,7 @@ impl Breaker {
         }
     }
 
-    /// May a call be made now?
+    /// Admits a call, or returns why not.
     pub(super) fn admit(&mut self, caller: Caller, now: Instant) -> Result<Ticket, Cause> {
         match &self.phase {
             Phase::Closed { .. } => Ok(Ticket::Call { closings: self.closings, began: now }),
@@ -122,11 +122,11 @@ impl Breaker {
         }
     }
 
-    /// The store could not be reached, or not in time.
+    /// The store was unreachable, or did not answer in time.
     ///
-    /// A failure that was waited for counts for those that could have come meanwhile. Otherwise a store
-    /// that is silent, and does not refuse, would make a few callers after the other wait in full. If the
-    /// store is `suspected`, one such failure is enough.
+    /// A slow failure counts for the failures that could have occurred meanwhile. Otherwise a store that is
+    /// silent, instead of refusing connections, would delay several callers in turn by the full deadline. If
+    /// the store is `suspected`, one slow failure is enough.
     pub(super) fn failed(
         &mut self,
         ticket: &Ticket,
@@ -147,8 +147,8 @@ impl Breaker {
         }
     }
 
-    /// Nobody waits for the call any more, and nothing was learnt from it. Had it been the probe,
-    /// the next call is: otherwise the breaker would wait for an answer that never comes.
+    /// The call was cancelled without a result. If it was the probe, the next call is: otherwise the breaker
+    /// would wait for a result that never comes.
     pub(super) fn dropped(&mut self, ticket: &Ticket, now: Instant) {
         if !self.is_probe(ticket) {
             return;
@@ -159,18 +159,18 @@ impl Breaker {
         }
     }
 
-    /// A watcher has looked at the whole store. If all is well, the next call is the probe; if not, no user
-    /// needs to be that soon. But it may be another part that is away, so this is not put off for ever.
-    pub(super) fn watched(&mut self, well: bool, now: Instant) {
+    /// The result of a health check of the whole store. On success the next call is the probe; on failure the
+    /// probe of a user is postponed, but not indefinitely, since the failure may be that of another shard.
+    pub(super) fn health_checked(&mut self, healthy: bool, now: Instant) {
         if let Phase::Open { since, lasts, .. } = &mut self.phase {
             *since = now;
-            if well {
+            if healthy {
                 *lasts = Duration::ZERO;
             }
         }
     }
 
-    /// Why calls are refused, if the breaker is not closed.
+    /// The cause of refusals, if the breaker is not closed.
     pub(super) fn cause(&self) -> Option<Cause> {
         match &self.phase {
             Phase::Closed { .. } => None,
@@ -186,16 +186,16 @@ impl Breaker {
         }
     }
 
-    /// How long after its opening this caller is the probe.
+    /// How long after the opening a caller of this kind may be the probe.
     fn pause(&self, caller: Caller, lasts: Duration) -> Duration {
         match caller {
             Caller::User => lasts,
-            Caller::Relief => Duration::ZERO,
-            Caller::Holder | Caller::Watcher => lasts.min(*self.open_for.start()),
+            Caller::ImmediateUser => Duration::ZERO,
+            Caller::Holder | Caller::HealthCheck => lasts.min(*self.open_for.start()),
         }
     }
 
-    /// How long it will be open: twice as long after each probe, as a user may have waited for it.
+    /// How long it will be open: twice as long after each failed probe, since a user may have waited for it.
     fn lasts(&self) -> Duration {
         let (first, most) = (*self.open_for.start(), *self.open_for.end());
         match self.phase {
@@ -204,7 +204,7 @@ impl Breaker {
         }
     }
 
-    /// Is it the probe that is awaited now?
+    /// Whether the call is the current probe.
     fn is_probe(&self, ticket: &Ticket) -> bool {
         match (&self.phase, ticket) {
             (Phase::HalfOpen { probe, .. }, Ticket::Probe { number }) => probe == number,
@@ -212,7 +212,7 @@ impl Breaker {
         }
     }
 
-    /// One, and one more for each time that the breaker could have been open while the call took.
+    /// One, and one more for each [`open_for`](Self::open_for) that the call took.
     fn weight(&self, ticket: &Ticket, now: Instant) -> u32 {
         let Ticket::Call { began, .. } = ticket else {
             return 1;
@@ -222,7 +222,7 @@ impl Breaker {
         u32::try_from(times).unwrap_or(u32::MAX).saturating_add(1)
     }
 
-    /// The failures in a row, if the call counts among them.
+    /// The count of failures in a row, if the result of this call counts.
     fn failures(&mut self, ticket: &Ticket) -> Option<&mut u32> {
         match (&mut self.phase, ticket) {
             (Phase::Closed { failures }, Ticket::Call { closings, .. })

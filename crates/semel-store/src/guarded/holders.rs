@@ -1,4 +1,4 @@
-//! The holders of leases that an outage keeps from the store. No clock, no locks, no futures: time is an argument.
+//! The holders of leases whose writes failed in an outage. No clock, no locks, no futures: time is an argument.
 
 use std::time::Duration;
 
@@ -7,38 +7,38 @@ use tokio::time::Instant;
 
 use crate::{IdHash, RecordMap};
 
-/// The records whose holders could not renew, settle or release, and have to come first when the store is back: a
-/// lease that has run out is theirs only until another node claims the record.
+/// The records whose holders could not renew, settle or release, and go first after the outage: a holder
+/// whose lease has run out can settle only until another node claims the record.
 #[derive(Debug)]
 pub(super) struct Holders {
-    /// With the moment of the latest failure of each.
+    /// The latest failure of each.
     failed: RecordMap<Instant>,
-    /// Of any of them.
+    /// The latest failure of any.
     latest: Option<Instant>,
-    /// Until when claims stand back, after an outage.
+    /// Until when claims wait, after an outage.
     first_until: Option<Instant>,
-    /// How many probes of theirs have failed since anything else was let through.
-    in_vain: u32,
+    /// How many probes of holders have failed since another call was let through.
+    failed_probes: u32,
 }
 
-/// How many holders are remembered (I10); more than that are only not waited for.
+/// How many holders are stored (I10); claims do not wait for more.
 const HOLDERS_MAX: usize = 100_000;
-/// A holder tries again about every second, and a try takes up to the deadline of a verb. Without a failure for so
-/// long, the remembered ones have given up or are gone.
+/// A holder retries about once a second, and a try takes up to the deadline of a verb. Without a failure for this
+/// long, the holders have given up or are gone.
 const GONE_AFTER: Duration = Duration::from_secs(6);
-/// How long claims stand back at most, once the store is back: as long as holders pause between two tries.
+/// How long claims wait at most after an outage: as long as holders pause between two tries.
 pub(super) const FIRST_FOR: Duration = Duration::from_secs(1);
-/// After so many of their probes in a row a claim may be one. A record whose every write fails, and whose holder tries
-/// for hours, must not keep all others waiting. Holders try about once a second, so that is for seconds; and in an
-/// outage of the whole store few users have to be a probe, and holders are the first to find it back nearly always.
-const IN_VAIN_MAX: u32 = 4;
+/// After this many failed probes of holders in a row a claim may be the probe. A record whose every write fails, and
+/// whose holder retries for hours, must not block all others. Holders retry about once a second, so the delay is a few
+/// seconds; and in an outage of the whole store few users are a probe, and a holder's probe nearly always succeeds first.
+const FAILED_PROBES_MAX: u32 = 4;
 
 // === impl Holders ===
 
 impl Holders {
     pub(super) fn new() -> Self {
         let failed = RecordMap::with_hasher(IdHash::default());
-        Self { failed, latest: None, first_until: None, in_vain: 0 }
+        Self { failed, latest: None, first_until: None, failed_probes: 0 }
     }
 
     /// A holder could not reach the store.
@@ -49,7 +49,7 @@ impl Holders {
         }
     }
 
-    /// The store has answered a holder. Returns whether it was the last one that claims stand back for.
+    /// The store has answered a holder. Returns whether it was the last one that claims wait for.
     pub(super) fn answered(&mut self, id: RecordId) -> bool {
         if self.failed.is_empty() {
             return false;
@@ -58,8 +58,8 @@ impl Holders {
         self.failed.is_empty() && self.first_until.take().is_some()
     }
 
-    /// Whether there are holders that will try again soon.
-    pub(super) fn are_there(&mut self, now: Instant) -> bool {
+    /// Whether there are holders that will retry soon.
+    pub(super) fn any_retrying(&mut self, now: Instant) -> bool {
         if self.latest.is_some_and(|latest| now.duration_since(latest) >= GONE_AFTER) {
             self.failed.clear();
             self.latest = None;
@@ -67,29 +67,29 @@ impl Holders {
         !self.failed.is_empty()
     }
 
-    /// A holder was the probe, and the store did not answer it.
-    pub(super) fn tried_in_vain(&mut self) {
-        self.in_vain = self.in_vain.saturating_add(1);
+    /// The probe of a holder failed.
+    pub(super) fn probe_failed(&mut self) {
+        self.failed_probes = self.failed_probes.saturating_add(1);
     }
 
-    /// Whether they were the probe so often that a claim has to be.
-    pub(super) const fn try_in_vain(&self) -> bool {
-        self.in_vain >= IN_VAIN_MAX
+    /// Whether so many probes of holders failed that a claim must be the probe.
+    pub(super) const fn need_another_probe(&self) -> bool {
+        self.failed_probes >= FAILED_PROBES_MAX
     }
 
-    /// A claim was let through, or anything was answered.
-    pub(super) fn made_way(&mut self) {
-        self.in_vain = 0;
+    /// A claim was let through, or a call was answered.
+    pub(super) fn reset_failed_probes(&mut self) {
+        self.failed_probes = 0;
     }
 
     /// The store is back.
     pub(super) fn store_is_back(&mut self, now: Instant) {
-        if self.are_there(now) {
+        if self.any_retrying(now) {
             self.first_until = Some(now + FIRST_FOR);
         }
     }
 
-    /// Until when a claim stands back, if it has to.
+    /// Until when a claim waits, if it must.
     pub(super) fn first_until(&mut self, now: Instant) -> Option<Instant> {
         self.first_until = self.first_until.filter(|until| now < *until);
         self.first_until
@@ -104,7 +104,7 @@ mod tests {
     const OTHER: RecordId = RecordId::from_bytes([2; 32]);
 
     #[test]
-    fn claims_stand_back_until_every_holder_has_been_answered() {
+    fn claims_wait_until_every_holder_has_been_answered() {
         let (mut holders, now) = (Holders::new(), Instant::now());
         holders.failed(ONE, now);
         holders.failed(OTHER, now);
@@ -118,7 +118,7 @@ mod tests {
     }
 
     #[test]
-    fn claims_do_not_stand_back_for_long() {
+    fn claims_wait_for_a_limited_time() {
         let (mut holders, now) = (Holders::new(), Instant::now());
         holders.failed(ONE, now);
         holders.store_is_back(now);
@@ -130,7 +130,7 @@ mod tests {
         let (mut holders, now) = (Holders::new(), Instant::now());
         holders.failed(ONE, now);
         let later = now + GONE_AFTER;
-        assert!(!holders.are_there(later));
+        assert!(!holders.any_retrying(later));
         holders.store_is_back(later);
         assert_eq!(holders.first_until(later), None);
     }

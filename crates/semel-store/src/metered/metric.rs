@@ -1,21 +1,21 @@
-//! The names of what [`Metered`](super::Metered) measures, and of its labels.
+//! The names of the metrics of [`Metered`](super::Metered), and of their labels.
 //!
 //! Every label takes its values from a small fixed set. An id, a key or a scope is never a label:
 //! it would leak, and the set would have no bound (trap 24).
 
-/// Histogram: how long a verb took, in seconds, whatever its answer. Labels [`STORE`], [`VERB`].
+/// Histogram: the duration of a verb in seconds, with any answer. Labels [`STORE`], [`VERB`].
 pub const VERB_SECONDS: &str = "semel_store_verb_seconds";
 
-/// Counter: how often a verb gave which answer. Labels [`STORE`], [`VERB`], [`ANSWER`].
+/// Counter: the answers of each verb. Labels [`STORE`], [`VERB`], [`ANSWER`].
 pub const ANSWERS_TOTAL: &str = "semel_store_answers_total";
 
-/// Label: which kind of store, as its maker named it.
+/// Label: the kind of store, as given to [`Metered::new`](super::Metered::new).
 pub const STORE: &str = "store";
 
 /// Label: `claim`, `renew`, `settle`, `release`, `inspect`, `sweep` or `health`.
 pub const VERB: &str = "verb";
 
-/// Label: what was answered, by verb. Every verb may also answer with an error: `unavailable`,
+/// Label: the answer, by verb. Every verb may also answer with an error: `unavailable`,
 /// `declined`, `timed_out`, `corrupt` or `misconfigured`.
 ///
 /// | verb | answers |
@@ -29,16 +29,16 @@ pub const VERB: &str = "verb";
 /// | `health` | `healthy` |
 pub const ANSWER: &str = "answer";
 
-/// Tells the installed recorder what the metrics mean. Call once, after installing it.
+/// Registers the descriptions of the metrics with the installed recorder. Call once, after installing it.
 pub fn describe() {
     metrics::describe_histogram!(
         VERB_SECONDS,
         metrics::Unit::Seconds,
-        "How long a verb of the store took, whatever its answer"
+        "Duration of the verbs of the store, with any answer"
     );
     metrics::describe_counter!(
         ANSWERS_TOTAL,
         metrics::Unit::Count,
-        "How often a verb of the store gave which answer"
+        "Answers of the verbs of the store"
     );
 }

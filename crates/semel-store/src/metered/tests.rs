@@ -5,7 +5,7 @@ use std::sync::{Arc, Mutex};
 use metrics::{Gauge, HistogramFn, Key, KeyName, Metadata, Recorder, SharedString, Unit};
 
 use super::*;
-use crate::unruly::{Mood, Unruly, attempt, clock, completed, lease, request};
+use crate::faulty::{Behaviour, FaultyStore, attempt, clock, completed, lease, request};
 
 /// Remembers every series by its name and labels.
 #[derive(Default)]
@@ -71,9 +71,9 @@ impl HistogramFn for Seconds {
     }
 }
 
-fn setup() -> (Memo, Arc<Unruly>, Metered<Arc<Unruly>>) {
+fn setup() -> (Memo, Arc<FaultyStore>, Metered<Arc<FaultyStore>>) {
     let memo = Memo::default();
-    let inner = Unruly::on(&clock());
+    let inner = FaultyStore::on(&clock());
     let metered = metrics::with_local_recorder(&memo, || Metered::new(Arc::clone(&inner), "test"));
     (memo, inner, metered)
 }
@@ -120,30 +120,36 @@ async fn every_verb_is_counted_by_its_answer() {
 #[tokio::test]
 async fn errors_are_answers_too() {
     let (memo, inner, metered) = setup();
-    let moods =
-        [Mood::Corrupt, Mood::Declined, Mood::Misconfigured, Mood::TimedOut, Mood::Unavailable];
-    for mood in moods {
-        inner.turns(mood);
+    let moods = [
+        Behaviour::Corrupt,
+        Behaviour::Declined,
+        Behaviour::Misconfigured,
+        Behaviour::NotAsked,
+        Behaviour::TimedOut,
+        Behaviour::Unavailable,
+    ];
+    for behaviour in moods {
+        inner.set_behaviour(behaviour);
         assert!(metered.health().await.is_err());
     }
-    let expected =
-        ["corrupt", "declined", "misconfigured", "timed_out", "unavailable"].map(|answer| {
-            format!("semel_store_answers_total{{store=test,verb=health,answer={answer}}} 1")
-        });
+    let words = ["corrupt", "declined", "misconfigured", "not_asked", "timed_out", "unavailable"];
+    let expected = words.map(|answer| {
+        format!("semel_store_answers_total{{store=test,verb=health,answer={answer}}} 1")
+    });
     assert_eq!(memo.counted(), expected);
-    assert_eq!(memo.seconds_of("health").len(), 5);
+    assert_eq!(memo.seconds_of("health").len(), 6);
 }
 
 #[tokio::test(start_paused = true)]
 async fn the_time_of_a_verb_is_measured_in_seconds() {
     let (memo, inner, metered) = setup();
-    inner.turns(Mood::Slow(Duration::from_millis(250)));
+    inner.set_behaviour(Behaviour::Slow(Duration::from_millis(250)));
     metered.health().await.unwrap();
     assert_eq!(memo.seconds_of("health"), [0.25]);
     assert_eq!(memo.seconds_of("claim"), [0.0; 0]);
 }
 
-/// Trap 24: whatever the keys, the set of series is the one that was registered at the start.
+/// Trap 24: keys add no series to those registered at the start.
 #[tokio::test]
 async fn keys_never_become_labels() {
     let (memo, _, metered) = setup();
@@ -160,6 +166,6 @@ async fn keys_never_become_labels() {
     let after: Vec<String> = memo.counters.lock().unwrap().keys().cloned().collect();
     assert_eq!(after, registered);
     assert_eq!(memo.seconds.lock().unwrap().len(), 7);
-    // Five verbs with their answers, and five errors for each of the seven.
-    assert_eq!(registered.len(), 5 + 3 * 4 + 2 + 1 + 1 + 7 * 5);
+    // Five verbs with their answers, and six errors for each of the seven.
+    assert_eq!(registered.len(), 5 + 3 * 4 + 2 + 1 + 1 + 7 * 6);
 }

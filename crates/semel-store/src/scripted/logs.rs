@@ -8,36 +8,36 @@ use tracing::field::{Field, Visit};
 use tracing::{Event, Metadata, Subscriber, span};
 
 thread_local! {
-    /// What was said on this thread, if anybody listens. A test has a thread of its own, and on
+    /// The events of this thread, while a [`Logs`] exists. A test has a thread of its own, and on
     /// Tokio's runtime of one thread all its tasks run there.
-    static SAID: RefCell<Option<String>> = const { RefCell::new(None) };
+    static CAPTURED: RefCell<Option<String>> = const { RefCell::new(None) };
 }
 
 /// Keeps every event of Semel on this thread as text, until it is dropped.
 #[derive(Debug)]
 pub struct Logs {
-    /// It must stay where it listens.
+    /// It belongs to its thread.
     not_send: PhantomData<Rc<()>>,
 }
 
 // === impl Logs ===
 
 impl Logs {
-    /// Listens from now on.
+    /// Captures from now on.
     pub fn of_this_thread() -> Self {
         Self::install();
-        SAID.set(Some(String::new()));
+        CAPTURED.set(Some(String::new()));
         Self { not_send: PhantomData }
     }
 
-    /// What was said so far, a line for each event. Only who listens may ask.
+    /// The events so far, one line each.
     pub fn text(&self) -> String {
-        SAID.with_borrow(|said| said.clone().unwrap_or_default())
+        CAPTURED.with_borrow(|captured| captured.clone().unwrap_or_default())
     }
 
-    /// Makes this process listen. Every test must call it before anything is said on its threads,
-    /// also one that asks for nothing: tracing remembers for each place in the code whether anybody
-    /// listens, and a thread that speaks too early would have it remember that nobody does.
+    /// Installs the subscriber of this process. Every test must call it before the first event on its threads,
+    /// also one that captures nothing: tracing caches for each call site whether a subscriber is interested,
+    /// and an event before the installation would cache that none is.
     ///
     /// # Panics
     ///
@@ -45,20 +45,21 @@ impl Logs {
     pub fn install() {
         static INSTALL: Once = Once::new();
         INSTALL.call_once(|| {
-            tracing::subscriber::set_global_default(Listener).expect("no other subscriber");
+            tracing::subscriber::set_global_default(CaptureSubscriber)
+                .expect("no other subscriber");
         });
     }
 }
 
 impl Drop for Logs {
     fn drop(&mut self) {
-        SAID.set(None);
+        CAPTURED.set(None);
     }
 }
 
-struct Listener;
+struct CaptureSubscriber;
 
-impl Subscriber for Listener {
+impl Subscriber for CaptureSubscriber {
     fn enabled(&self, metadata: &Metadata<'_>) -> bool {
         metadata.target().starts_with("semel")
     }
@@ -72,10 +73,10 @@ impl Subscriber for Listener {
     fn record_follows_from(&self, _: &span::Id, _: &span::Id) {}
 
     fn event(&self, event: &Event<'_>) {
-        SAID.with_borrow_mut(|said| {
-            if let Some(said) = said {
-                event.record(&mut Fields(said));
-                said.push('\n');
+        CAPTURED.with_borrow_mut(|captured| {
+            if let Some(captured) = captured {
+                event.record(&mut Fields(captured));
+                captured.push('\n');
             }
         });
     }

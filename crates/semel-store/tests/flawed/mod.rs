@@ -19,19 +19,19 @@ use semel_store::{
 pub(crate) enum Flaw {
     /// The control: no mistake, so that every failure is the mistake's.
     None,
-    /// Trap 1: `settle` does not look at the fence.
+    /// Trap 1: `settle` ignores the fence.
     SettleUnfenced,
-    /// Trap 1: `release` does not look at the fence.
+    /// Trap 1: `release` ignores the fence.
     ReleaseUnfenced,
-    /// Trap 1: `renew` does not look at the fence.
+    /// Trap 1: `renew` ignores the fence.
     RenewUnfenced,
-    /// The fence number alone is compared, not whose it is.
+    /// The fence number alone is compared, not the owner.
     OwnerUnchecked,
-    /// Trap 2: look, then write.
+    /// Trap 2: read, then write.
     CheckThenSet,
     /// Trap 5: retention is counted from the settlement.
     TtlFromSettle,
-    /// Retention is counted from the first claim, whatever is granted later.
+    /// Retention is counted from the first claim, not from the latest grant.
     TtlFromCreation,
     /// Trap 9: the fingerprint is compared only once the outcome is known.
     MismatchIgnoredInFlight,
@@ -139,7 +139,7 @@ impl FlawedStore {
     }
 
     fn records(&self) -> MutexGuard<'_, HashMap<RecordId, Record>> {
-        self.records.lock().expect("nobody panics with the lock")
+        self.records.lock().expect("no panic with the lock held")
     }
 
     /// Where a record is kept.
@@ -167,7 +167,7 @@ impl FlawedStore {
     async fn claim_flawed(&self, attempt: &Attempt, policy: &Policy) -> Claim {
         if self.has(Flaw::CheckThenSet) {
             let record = self.get(attempt.id());
-            // Long enough for the others to have looked, too.
+            // Long enough for concurrent calls to have read, too.
             tokio::time::sleep(Duration::from_millis(10)).await;
             let decision = decide(record.as_ref(), attempt, policy, self.clock.now());
             return self.apply(&mut self.records(), attempt.id(), decision);
@@ -186,7 +186,7 @@ impl FlawedStore {
         self.apply(&mut records, attempt.id(), decision)
     }
 
-    /// The record as a claim takes it that does not look at all of it.
+    /// The record as a claim that ignores some of its fields reads it.
     fn misread(&self, record: Record) -> Record {
         match record.state {
             // No attempt has this owner.

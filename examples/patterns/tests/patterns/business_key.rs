@@ -1,4 +1,4 @@
-//! One invoice per number, whoever asks and however often.
+//! One invoice per number, for any number of requests and senders.
 
 use crate::database::{Database, number};
 use patterns::business_key::{Invoice, Made, make};
@@ -38,7 +38,7 @@ async fn of_many_at_once_one_makes_it() {
     assert_eq!(made.iter().filter(|made| **made == Made::Before).count(), 19, "{made:?}");
 }
 
-/// An insert that meets an unfinished one waits for its end: only then is it known who made it.
+/// An insert that conflicts with an uncommitted one waits for its end.
 #[tokio::test(flavor = "multi_thread")]
 async fn an_unfinished_one_is_waited_for() {
     for (end, expected) in [("COMMIT", Made::Before), ("ROLLBACK", Made::Now)] {
@@ -80,7 +80,7 @@ async fn looking_first_is_too_early() {
     assert_eq!(error.code().unwrap().code(), "23505");
 }
 
-/// A transaction that stands still cannot see what is in its way, and is told so.
+/// A transaction with an old snapshot cannot see the conflicting row, and fails.
 #[tokio::test]
 async fn stricter_transactions_begin_anew() {
     let database = Database::make().await;

@@ -17,7 +17,7 @@ async fn the_same_again_changes_nothing() {
 }
 
 #[tokio::test]
-async fn what_comes_late_does_not_undo_what_is_newer() {
+async fn a_late_update_does_not_undo_a_newer_one() {
     let client = Database::make().await.session().await;
     assert_eq!(set(&client, &stock(2)).await.unwrap(), Set::Applied);
     assert_eq!(set(&client, &stock(1)).await.unwrap(), Set::Outdated);

@@ -1,15 +1,15 @@
-//! One of two wins; and what a retry of the winner is told.
+//! One of two writers wins; and the response to a retry of the winner.
 
 use std::sync::Arc;
 
 use crate::database::Database;
 use axum::Router;
 use axum::body::Body;
-use axum::http::{Request, header};
+use axum::http::Request;
 use http_body_util::BodyExt as _;
 use patterns::version::router;
 use semel::Engine;
-use semel::http::{RoutePolicy, Routes, SemelLayer};
+use semel::http::{Routes, SemelLayer};
 use semel::store::MemoryStore;
 use serde_json::{Value, json};
 use tower::ServiceExt as _;
@@ -62,13 +62,13 @@ async fn of_two_who_read_the_same_version_one_wins() {
     );
     let (winner, loser) = if alice.0 == 200 { (alice, bob) } else { (bob, alice) };
     assert_eq!((winner.0, &*winner.1), (200, "\"2\""), "{winner:?}");
-    // The loser is told what is there instead.
+    // The loser gets the current content instead.
     assert_eq!((loser.0, &loser.1, &loser.2), (412, &winner.1, &winner.2), "{loser:?}");
     assert_eq!(get(&app).await, winner);
 }
 
 #[tokio::test]
-async fn who_does_not_say_what_to_replace_replaces_nothing() {
+async fn a_put_without_if_match_replaces_nothing() {
     let app = app().await;
     assert_eq!(send(&app, put(&[], "alice")).await.0, 428);
     for tag in ["2", "\"2\"", "W/\"1\"", "*", "\"one\""] {
@@ -81,9 +81,9 @@ async fn who_does_not_say_what_to_replace_replaces_nothing() {
     assert_eq!(get(&app).await.2, json!({ "by": "nobody" }));
 }
 
-/// To be told "not now" for ever would be a lie.
+/// A permanent "not now" would be wrong.
 #[tokio::test]
-async fn what_the_database_cannot_keep_is_refused_for_good() {
+async fn unstorable_content_is_refused_for_good() {
     let app = app().await;
     for content in [json!("\0"), json!([{ "by": "a\0" }]), json!({ "by": { "\0": 1 } })] {
         let request = Request::put("/documents/plan")
@@ -107,17 +107,15 @@ async fn a_retry_of_the_winner_is_refused_though_it_won() {
     let retry = send(&app, put(&[("if-match", "\"1\"")], "alice")).await;
     // It took effect once, and the client can see that what is there is what it wrote...
     assert_eq!((retry.0, &retry.1, &retry.2), (412, &lost.1, &json!({ "by": "alice" })));
-    // ...unless somebody has written since. Then the client cannot know whether it ever won.
+    // ...unless there was a later write. Then the client cannot know whether it ever won.
     send(&app, put(&[("if-match", "\"2\"")], "bob")).await;
     let late = send(&app, put(&[("if-match", "\"1\"")], "alice")).await;
     assert_eq!((late.0, &late.2), (412, &json!({ "by": "bob" })));
 }
 
 /// The version is a part of the request: with another one it is another request.
-fn protected() -> SemelLayer<MemoryStore> {
-    let compared = vec![header::CONTENT_TYPE, header::IF_MATCH];
-    let policy = RoutePolicy::builder().fingerprint_headers(compared).build().expect("a policy");
-    SemelLayer::new(Engine::new(MemoryStore::new()), Routes::new(policy))
+fn protected() -> SemelLayer {
+    SemelLayer::new(Engine::new(MemoryStore::new()), Routes::default())
 }
 
 /// With a key, the retry gets the first answer, whatever happened since.

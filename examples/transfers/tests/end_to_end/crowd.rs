@@ -7,7 +7,7 @@ use super::{Bank, Lock, ORDER};
 
 /// Retries for as long as the first attempt runs.
 fn insist(service: &Service, key: &str, body: &str) -> Answer {
-    // Sooner than it asks for: there is no need to be polite in a test.
+    // Earlier than `Retry-After`: a test need not be polite.
     eventually(key, || {
         let answer = service.transfer(key, body);
         let in_flight = answer.status == 409 && answer.code() == "request_in_progress";
@@ -36,10 +36,10 @@ fn fifty_at_once_make_one_transfer() {
     assert_eq!(bank.ask("SELECT count(*) FROM bank.transfers"), "1");
 }
 
-/// A lock on an account holds the first attempt up. Whoever comes meanwhile, to whichever instance, is
-/// told at once, another order with the same key included: nobody can see yet that it is another.
+/// A lock on an account delays the first attempt. Meanwhile every other request, to any instance, gets its answer at
+/// once, another order with the same key included: its mismatch is not visible yet.
 #[test]
-fn a_duplicate_is_told_that_the_first_still_runs() {
+fn a_duplicate_is_in_flight_while_the_first_runs() {
     let bank = Bank::start();
     let other = Service::start(&bank.database, &[]);
     let lock = Lock::on_alice(&bank);
@@ -62,7 +62,7 @@ fn a_duplicate_is_told_that_the_first_still_runs() {
     assert_eq!(bank.balances(), [4_000, 6_000]);
 }
 
-/// Each could be paid, but not both: who comes second sees what the first has left.
+/// Each could be paid, but not both: the second sees the balance that the first has left.
 #[test]
 fn of_two_that_the_account_cannot_both_pay_one_is_declined() {
     let bank = Bank::start();

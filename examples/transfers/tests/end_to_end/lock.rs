@@ -1,4 +1,4 @@
-//! Somebody else's transaction, which is in the way.
+//! A conflicting transaction of another client.
 
 use tokio::runtime::Runtime;
 use tokio_postgres::{Client, NoTls};
@@ -34,6 +34,8 @@ impl Lock {
         let waiting = "SELECT count(*) FROM pg_stat_activity
                        WHERE wait_event_type = 'Lock' AND datname = current_database()";
         let times = times.to_string();
-        eventually("somebody waits for the account", || (bank.ask(waiting) == times).then_some(()));
+        eventually("a transaction waits for the account", || {
+            (bank.ask(waiting) == times).then_some(())
+        });
     }
 }

@@ -22,7 +22,7 @@ fn a_transfer_outlives_the_program() {
 }
 
 #[test]
-fn what_runs_is_answered_before_the_program_stops() {
+fn running_requests_are_answered_before_shutdown() {
     let bank = Bank::start();
     let lock = Lock::on_alice(&bank);
     thread::scope(|scope| {

@@ -89,7 +89,7 @@ fn an_account_is_opened_once() {
 }
 
 #[test]
-fn what_is_not_there_is_not_found() {
+fn unknown_paths_are_not_found() {
     let bank = Bank::start();
     let nul = ["/accounts/%00", "/transfers/tr_%00"];
     for path in ["/accounts/nobody", "/transfers/tr_none", "/nowhere"].into_iter().chain(nul) {

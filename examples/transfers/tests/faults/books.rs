@@ -18,7 +18,7 @@ const CHECK: &str = "
 WITH booked AS (SELECT transfer, count(*) AS entries, sum(amount) AS total
                 FROM bank.entries GROUP BY transfer),
      moved AS (SELECT account, sum(amount) AS total FROM bank.entries GROUP BY account),
-     told AS (SELECT record, count(*) AS events,
+     published AS (SELECT record, count(*) AS events,
                      min(convert_from(payload, 'UTF8')::jsonb ->> 'id') AS transfer
               FROM semel.outbox GROUP BY record)
 SELECT (SELECT coalesce(sum(balance), 0) FROM bank.accounts) AS total,
@@ -27,9 +27,9 @@ SELECT (SELECT coalesce(sum(balance), 0) FROM bank.accounts) AS total,
        (SELECT count(*) FROM bank.transfers t LEFT JOIN booked b ON b.transfer = t.id
         WHERE b.entries IS DISTINCT FROM 2 OR b.total <> 0) AS badly_booked,
        (SELECT count(*) - count(DISTINCT reference) FROM bank.transfers) AS made_twice,
-       (SELECT count(*) FROM bank.transfers t LEFT JOIN told o ON o.record = t.idempotency_key
-        WHERE o.events IS DISTINCT FROM 1 OR o.transfer <> t.id) AS badly_told,
-       (SELECT count(*) FROM told o LEFT JOIN bank.transfers t ON t.idempotency_key = o.record
+       (SELECT count(*) FROM bank.transfers t LEFT JOIN published o ON o.record = t.idempotency_key
+        WHERE o.events IS DISTINCT FROM 1 OR o.transfer <> t.id) AS badly_published,
+       (SELECT count(*) FROM published o LEFT JOIN bank.transfers t ON t.idempotency_key = o.record
         WHERE t.id IS NULL) AS made_up,
        (SELECT count(*) FROM bank.transfers t LEFT JOIN semel.record r ON r.id = t.idempotency_key
         WHERE r.state IS DISTINCT FROM 3) AS not_settled,
@@ -41,7 +41,7 @@ const COLUMNS: [&str; 7] = [
     "off_balance",
     "badly_booked",
     "made_twice",
-    "badly_told",
+    "badly_published",
     "made_up",
     "not_settled",
     "not_made",

@@ -1,4 +1,4 @@
-//! A client who sends an order until it is told what became of it.
+//! A client that retries an order until it has its result.
 
 use std::fmt;
 use std::time::{Duration, SystemTime};
@@ -12,9 +12,9 @@ use crate::support::{Answer, Call, NoAnswer, eventually};
 
 /// Longer than any transaction takes that is not held up. Giving up early costs a retry and nothing
 /// else.
-const PATIENCE: Duration = Duration::from_millis(700);
+const ANSWER_TIMEOUT: Duration = Duration::from_millis(700);
 
-/// An order; the same for all who send it.
+/// An order; the same for all its senders.
 #[derive(Clone, Debug)]
 pub(crate) struct Order {
     pub(crate) key: String,
@@ -23,18 +23,18 @@ pub(crate) struct Order {
     amount: i64,
 }
 
-/// What a try came to.
+/// The result of a try.
 #[derive(Debug)]
-pub(crate) enum Heard {
-    /// What became of the order.
-    Told(Answer),
+pub(crate) enum TryResult {
+    /// The result of the order.
+    Final(Answer),
     /// Nothing was done for this request.
     Refused,
     /// Another attempt runs.
     Conflict,
     /// It may or may not have been done.
     Unsure,
-    /// What a bank must not say.
+    /// A response outside the contract.
     Nonsense(Answer),
 }
 
@@ -45,7 +45,7 @@ pub(crate) struct Story {
     pub(crate) refused: u64,
     pub(crate) conflicts: u64,
     pub(crate) unsure: u64,
-    /// When a client was told that nothing was done, before it had any doubt.
+    /// When a client got the answer that nothing was done, before it had any doubt.
     pub(crate) denied_ms: Option<u128>,
 }
 
@@ -65,16 +65,16 @@ impl Order {
         let body = format!(
             r#"{{"from":"a{from}","to":"a{to}","amount":{amount},"currency":"EUR","reference":"{key}"}}"#
         );
-        Call::post("/transfers", body).by("clients").key(key).within(PATIENCE)
+        Call::post("/transfers", body).by("clients").key(key).within(ANSWER_TIMEOUT)
     }
 
     /// Sends it to some instance, once.
-    pub(crate) fn send(&self, fleet: &Fleet) -> Heard {
+    pub(crate) fn send(&self, fleet: &Fleet) -> TryResult {
         let address = fleet.address(rand::random_range(0..fleet.len()));
         match self.call().send(address) {
-            Ok(answer) => Heard::of(answer),
-            Err(NoAnswer::NotSent(_)) => Heard::Refused,
-            Err(NoAnswer::Unsure(_)) => Heard::Unsure,
+            Ok(answer) => TryResult::of(answer),
+            Err(NoAnswer::NotSent(_)) => TryResult::Refused,
+            Err(NoAnswer::Unsure(_)) => TryResult::Unsure,
         }
     }
 
@@ -83,11 +83,11 @@ impl Order {
         eventually(&self.key, || {
             story.requests += 1;
             match self.send(fleet) {
-                Heard::Told(answer) => return Some(answer),
-                Heard::Refused => story.deny(),
-                Heard::Conflict => story.conflicts += 1,
-                Heard::Unsure => story.unsure += 1,
-                Heard::Nonsense(answer) => panic!("{}: {answer:?}", self.key),
+                TryResult::Final(answer) => return Some(answer),
+                TryResult::Refused => story.deny(),
+                TryResult::Conflict => story.conflicts += 1,
+                TryResult::Unsure => story.unsure += 1,
+                TryResult::Nonsense(answer) => panic!("{}: {answer:?}", self.key),
             }
             None
         })
@@ -101,12 +101,12 @@ impl fmt::Display for Order {
     }
 }
 
-// === impl Heard ===
+// === impl TryResult ===
 
-impl Heard {
+impl TryResult {
     fn of(answer: Answer) -> Self {
         match answer.status {
-            201 | 402 => Self::Told(answer),
+            201 | 402 => Self::Final(answer),
             409 if answer.code() == "request_in_progress" => Self::Conflict,
             503 if answer.code() == "idempotency_store_unavailable" => Self::Refused,
             500 if answer.code() == "execution_interrupted" => Self::Unsure,

@@ -22,10 +22,14 @@ pub(crate) fn freeze_at_work(server: &Postgres, fleet: &Fleet, number: usize) ->
     })
 }
 
-/// Blocks until the server has ended these sessions.
-pub(crate) fn wait_until_gone(server: &Postgres, sessions: &[String]) {
-    let left = format!("SELECT pid FROM pg_stat_activity WHERE pid IN ({})", sessions.join(", "));
-    eventually("the sessions end", || lines(server, &left).is_empty().then_some(()));
+/// Blocks until none of these sessions has a transaction open. The server ends those that are idle
+/// in one; a session whose `COMMIT` was already sent commits and stays, idle without a transaction.
+pub(crate) fn wait_until_no_transaction_is_open(server: &Postgres, sessions: &[String]) {
+    let open = format!(
+        "SELECT pid FROM pg_stat_activity WHERE pid IN ({}) AND xact_start IS NOT NULL",
+        sessions.join(", ")
+    );
+    eventually("the transactions end", || lines(server, &open).is_empty().then_some(()));
 }
 
 /// Ends up to three connections that are in the middle of a transaction: anywhere, or while they

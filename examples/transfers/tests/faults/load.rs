@@ -8,11 +8,11 @@ use std::thread;
 use semel_testserver::Postgres;
 use serde_json::json;
 
+use crate::answers::{Answers, Tally};
 use crate::books;
 use crate::client::{Order, Story};
 use crate::fleet::{Fleet, lock};
 use crate::support::{Call, eventually};
-use crate::told::{Tally, Told};
 
 pub(crate) const ACCOUNTS: i64 = 24;
 /// Little enough for some orders to be declined.
@@ -31,7 +31,7 @@ pub(crate) struct Load<'a> {
     next: AtomicU64,
     done: AtomicU64,
     stopping: AtomicBool,
-    told: Told,
+    answers: Answers,
     tally: Mutex<Tally>,
 }
 
@@ -69,7 +69,7 @@ impl<'a> Load<'a> {
             next: AtomicU64::new(0),
             done: AtomicU64::new(0),
             stopping: AtomicBool::new(false),
-            told: Told::default(),
+            answers: Answers::default(),
             tally: Mutex::default(),
         }
     }
@@ -113,11 +113,11 @@ impl<'a> Load<'a> {
     fn bring_to_its_end(&self, order: &Order, is_alone: bool) {
         let mut story = Story::default();
         let answer = order.insist(self.fleet, &mut story);
-        self.told.take(order, &story, is_alone, answer);
+        self.answers.take(order, &story, is_alone, answer);
         // Some are nervous, and ask once more.
         if rand::random_bool(0.2) {
             let answer = order.insist(self.fleet, &mut story);
-            self.told.take(order, &story, is_alone, answer);
+            self.answers.take(order, &story, is_alone, answer);
         }
         lock(&self.tally).add(&story);
     }
@@ -132,10 +132,10 @@ impl<'a> Load<'a> {
 
     fn check(&self) {
         books::check(self.server, TOTAL);
-        self.told.check(self.server);
-        self.told.check_replays(self.fleet, ASKED_AGAIN);
+        self.answers.check(self.server);
+        self.answers.check_replays(self.fleet, ASKED_AGAIN);
         let mut tally = lock(&self.tally);
-        self.told.count(&mut tally);
+        self.answers.count(&mut tally);
         println!("{}: {tally}", thread::current().name().unwrap_or_default());
     }
 }

@@ -1,18 +1,18 @@
-//! Money is moved by many clients, who send each order again until they are told what became of it,
-//! while the service or the server is killed, frozen and cut off.
+//! Many clients move money, and retry each order until they have its result, while the service or the server is
+//! killed, frozen and cut off.
 //!
-//! At the end, and now and then before, the books must be right (`books`); and all that the clients
-//! were told must be true (`told`). Each test prints what happened.
+//! At the end, and now and then before, the books must be right (`books`), and all answers to the clients must be
+//! true (`answers`). Each test prints what happened.
 
 #[path = "../support/mod.rs"]
 mod support;
 
+mod answers;
 mod books;
 mod client;
 mod fleet;
 mod harm;
 mod load;
-mod told;
 
 use semel_testserver::Postgres;
 
@@ -38,7 +38,7 @@ fn the_service_is_killed_again_and_again() {
 #[test]
 fn the_server_is_killed_again_and_again() {
     let server = server();
-    // One tells its clients of each loss, the other tries again by itself.
+    // One reports each loss to its clients, the other tries again by itself.
     let fleet = Fleet::start(&server, &[&["--tries", "1"], &[]]);
     under_load(&server, &fleet, 6, |_, round| {
         if round % 2 == 0 {
@@ -58,8 +58,8 @@ fn a_service_is_frozen_with_transactions_open() {
     let fleet = Fleet::start(&server, &[&[], &[]]);
     under_load(&server, &fleet, 5, |load, round| {
         let sessions = harm::freeze_at_work(&server, &fleet, round % 2);
-        // Its locks are in the way of the others, until the server ends its transactions.
-        harm::wait_until_gone(&server, &sessions);
+        // Its locks are in the way of the others, until its transactions end.
+        harm::wait_until_no_transaction_is_open(&server, &sessions);
         load.wait_for_progress();
         fleet.thaw(round % 2);
     });

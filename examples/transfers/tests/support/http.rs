@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use serde_json::Value;
 
-/// How long an answer may take, unless told. A loaded machine is slow.
+/// The default timeout of an answer. A loaded machine is slow.
 const PATIENCE: Duration = Duration::from_mins(1);
 
 /// A request, which can be sent again and again.
@@ -52,7 +52,7 @@ impl Call {
         Self { method, path, fields: String::new(), body, patience: PATIENCE }
     }
 
-    /// Who sends it.
+    /// The client that sends it.
     pub(crate) fn by(self, who: &str) -> Self {
         self.field("authorization", &format!("Bearer {who}"))
     }
@@ -113,7 +113,7 @@ impl Answer {
         self.header("x-idempotency-replayed") == Some("true")
     }
 
-    /// The same without what tells a replay from the first answer.
+    /// The same without the headers of a replay.
     pub(crate) fn essence(mut self) -> Self {
         self.lines.retain(|line| !line.starts_with("x-idempotency-replayed: "));
         self

@@ -17,7 +17,7 @@ use super::{Answer, Call};
 pub(crate) struct Service {
     pub(crate) address: SocketAddr,
     child: Child,
-    /// All that it prints. It must not stop because nobody listens.
+    /// Its output. It must not block when nothing reads it.
     printed: Option<JoinHandle<String>>,
     directory: TempDir,
 }

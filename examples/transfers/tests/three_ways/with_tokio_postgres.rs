@@ -50,9 +50,9 @@ async fn a_transaction_of_tokio_postgres() {
     assert_done_once(&url).await;
 }
 
-/// Another transaction works on it: nobody waits, and nothing is done.
+/// Another transaction works on it: the answer comes without a wait, and nothing is done.
 #[tokio::test]
-async fn a_duplicate_is_told_at_once() {
+async fn a_duplicate_is_answered_at_once() {
     let url = database().await;
     let options = Options::from_url(&url).unwrap();
     let (mut first, mut second) =

@@ -19,7 +19,7 @@ type Answer = Response<Full<Bytes>>;
 /// An answer, or an error that becomes one.
 type Outcome = Result<Answer, Problem>;
 
-/// A charge, and what became of it.
+/// A charge and its refunds.
 #[derive(Serialize)]
 struct Shown<'a> {
     #[serde(flatten)]
@@ -64,9 +64,9 @@ impl Payments {
         let fence = fence(request.headers());
         let new = NewCharge::parse(&read(request).await?).map_err(Problem::invalid)?;
         self.shared.begun.send_modify(|begun| *begun += 1);
-        let manner = self.manner();
-        tokio::time::sleep(manner.delay).await;
-        if rand::random_bool(manner.failure_rate) {
+        let behaviour = self.behaviour();
+        tokio::time::sleep(behaviour.delay).await;
+        if rand::random_bool(behaviour.failure_rate) {
             let message = "the bank did not answer; nothing was charged";
             return Err(Problem::new(StatusCode::INTERNAL_SERVER_ERROR, "bank_down", message));
         }

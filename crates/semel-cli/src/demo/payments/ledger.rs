@@ -7,7 +7,7 @@ use serde::Serialize;
 
 use super::input::{NewCharge, NewRefund};
 
-/// More than this is not charged to anyone.
+/// The limit of one charge.
 pub(super) const AMOUNT_MAX: u64 = 1_000_000;
 /// It is kept in memory.
 const ENTRIES_MAX: usize = 100_000;

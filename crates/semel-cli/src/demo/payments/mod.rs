@@ -1,8 +1,8 @@
-//! A small payments API that knows nothing of retries: each request that comes in takes effect.
+//! A small payments API without idempotency: each request takes effect.
 //!
 //! | request | answers |
 //! |---|---|
-//! | `POST /v1/charges` | 201, 400, 402, 500 (if told to fail) |
+//! | `POST /v1/charges` | 201, 400, 402, 500 (with `--failure-rate`) |
 //! | `POST /v1/charges/{id}/refunds` | 201, 400, 404, 409 |
 //! | `GET /v1/charges`, `GET /v1/charges/{id}`, `GET /ledger` | 200, 404 |
 
@@ -30,14 +30,14 @@ pub(crate) struct Payments {
 
 struct Shared {
     ledger: Mutex<Ledger>,
-    manner: Mutex<Manner>,
+    behaviour: Mutex<Behaviour>,
     /// How many charges have begun.
     begun: watch::Sender<u64>,
 }
 
 /// How it behaves.
 #[derive(Clone, Copy)]
-pub(crate) struct Manner {
+pub(crate) struct Behaviour {
     /// How long the bank takes to charge a card.
     pub(crate) delay: Duration,
     /// How often it answers 500, before anything is charged: from 0 to 1.
@@ -47,10 +47,10 @@ pub(crate) struct Manner {
 // === impl Payments ===
 
 impl Payments {
-    pub(crate) fn new(manner: Manner) -> Self {
+    pub(crate) fn new(behaviour: Behaviour) -> Self {
         let shared = Shared {
             ledger: Mutex::default(),
-            manner: Mutex::new(manner),
+            behaviour: Mutex::new(behaviour),
             begun: watch::Sender::new(0),
         };
         Self { shared: Arc::new(shared) }
@@ -64,15 +64,15 @@ impl Payments {
     }
 
     /// Behaves differently from now on.
-    pub(crate) fn behave(&self, manner: Manner) {
-        *lock(&self.shared.manner) = manner;
+    pub(crate) fn set_behaviour(&self, behaviour: Behaviour) {
+        *lock(&self.shared.behaviour) = behaviour;
     }
 
-    pub(crate) fn manner(&self) -> Manner {
-        *lock(&self.shared.manner)
+    pub(crate) fn behaviour(&self) -> Behaviour {
+        *lock(&self.shared.behaviour)
     }
 
-    /// Tells how many charges have begun.
+    /// The number of charges that have begun.
     pub(crate) fn begun(&self) -> watch::Receiver<u64> {
         self.shared.begun.subscribe()
     }

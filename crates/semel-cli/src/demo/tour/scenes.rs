@@ -7,7 +7,7 @@ use tokio::time::timeout;
 
 use super::{Tour, say};
 use crate::demo::client::{self, Answer};
-use crate::demo::payments::Manner;
+use crate::demo::payments::Behaviour;
 
 /// Long enough for a gateway to be killed in the middle of it.
 const SLOW: Duration = Duration::from_secs(1);
@@ -79,10 +79,10 @@ impl Tour<'_> {
     async fn failure(&mut self) -> anyhow::Result<()> {
         self.title("4  the API fails, and nothing was charged");
         let order = self.order("bench", 7_000, "barbara");
-        let manner = self.stage.payments.manner();
-        self.stage.payments.behave(Manner { failure_rate: 1.0, ..manner });
+        let behaviour = self.stage.payments.behaviour();
+        self.stage.payments.set_behaviour(Behaviour { failure_rate: 1.0, ..behaviour });
         let failed = self.charge(&order).await?;
-        self.stage.payments.behave(manner);
+        self.stage.payments.set_behaviour(behaviour);
         ensure!(failed.status == 500, "{}", failed.status);
         let word = self.paint.notable("released");
         say(&format!("  {:<28} 500 {word}  {}", "the bank is down", self.paint.dim("bank_down")));
@@ -122,8 +122,10 @@ impl Tour<'_> {
     async fn killed_during_a_charge(&mut self) -> anyhow::Result<()> {
         self.title("7  kill -9 in the middle of a charge");
         let order = self.order("boat", 90_000, "edsger");
-        let manner = self.stage.payments.manner();
-        self.stage.payments.behave(Manner { delay: SLOW.max(manner.delay), ..manner });
+        let behaviour = self.stage.payments.behaviour();
+        self.stage
+            .payments
+            .set_behaviour(Behaviour { delay: SLOW.max(behaviour.delay), ..behaviour });
         let mut begun = self.stage.payments.begun();
         begun.mark_unchanged();
         let (gateway, key, body) =
@@ -132,7 +134,7 @@ impl Tour<'_> {
             tokio::spawn(async move { client::post(gateway, "/v1/charges", &key, &body).await });
         timeout(SLOW * 20, begun.changed()).await.context("the charge does not begin")??;
         self.kill_and_restart().await?;
-        self.stage.payments.behave(manner);
+        self.stage.payments.set_behaviour(behaviour);
         ensure!(first.await?.is_err(), "a killed gateway answered");
         let charges = self.charges_of(order.customer).await?;
         ensure!(charges == 0, "the charge was to be cut off, and was made");

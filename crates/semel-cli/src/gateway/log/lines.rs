@@ -1,4 +1,4 @@
-//! Lines on their way out. Who logs copies its line into a buffer; a thread writes the buffer, many
+//! Buffered log lines. The logging thread copies its line into a buffer; a writer thread writes many
 //! lines at a time. If the reader of the log is too slow, lines are dropped and counted: a full pipe
 //! must not stop the requests.
 
@@ -7,9 +7,9 @@ use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::thread;
 use std::time::Duration;
 
-/// Bytes that may wait.
+/// The capacity of the buffer in bytes.
 const WAITING_MAX: usize = 1 << 20;
-/// How long the first line waits for company: one write for many lines, and one wake-up.
+/// How long the first line waits to be batched: one write and one wake-up for many lines.
 const LINGER: Duration = Duration::from_millis(5);
 /// How long the end of the process waits for the reader of the log.
 const FINISH_MAX: Duration = Duration::from_secs(1);
@@ -17,9 +17,9 @@ const FINISH_MAX: Duration = Duration::from_secs(1);
 /// A buffer of lines.
 pub(crate) struct Lines {
     state: Mutex<State>,
-    /// To the thread: there is something to do.
+    /// Wakes the writer thread.
     news: Condvar,
-    /// From the thread: everything is out.
+    /// Signals that everything is written.
     ended: Condvar,
 }
 
@@ -44,7 +44,7 @@ impl Lines {
         let theirs = lines.clone();
         let thread = thread::Builder::new().name("semel-log".to_owned());
         if thread.spawn(move || theirs.write_out(out, on_dropped)).is_err() {
-            // Without a thread there is no log, and nobody may wait for it.
+            // Without a thread there is no log, and `finish` must not wait for it.
             lines.lock().has_ended = true;
         }
         lines
@@ -77,7 +77,7 @@ impl Lines {
     fn write_out(&self, mut out: impl Write, on_dropped: impl Fn(u64)) {
         let mut batch = Vec::new();
         while let Some(dropped) = self.take(&mut batch) {
-            // If nobody reads the log, the gateway serves all the same.
+            // If the log's reader is gone, the gateway still serves.
             let _ = out.write_all(&batch).and_then(|()| out.flush());
             batch.clear();
             if dropped > 0 {
@@ -86,7 +86,7 @@ impl Lines {
         }
     }
 
-    /// Waits for lines, and says how many were lost meanwhile; `None` at the end.
+    /// Waits for lines, and returns how many were dropped meanwhile; `None` at the end.
     fn take(&self, batch: &mut Vec<u8>) -> Option<u64> {
         let idle = |state: &mut State| state.waiting.is_empty() && !state.is_closing;
         let state = self.news.wait_while(self.lock(), idle).unwrap_or_else(PoisonError::into_inner);
@@ -109,7 +109,7 @@ impl Lines {
 }
 
 impl Write for &Lines {
-    /// Takes a whole line, or drops it: half a line helps nobody.
+    /// Buffers a complete line or drops it: no partial lines.
     fn write(&mut self, line: &[u8]) -> io::Result<usize> {
         self.push(line);
         Ok(line.len())

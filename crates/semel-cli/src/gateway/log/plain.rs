@@ -19,7 +19,7 @@ struct Fields<'a, 'w> {
     result: fmt::Result,
 }
 
-/// A line is a line, whatever somebody else's message or error says.
+/// Escapes line breaks of foreign messages and errors, so that an event stays one line.
 struct OneLine<'a, 'w>(&'a mut Writer<'w>);
 
 thread_local! {
@@ -102,7 +102,7 @@ impl Visit for Fields<'_, '_> {
     }
 }
 
-/// Is there nothing in it to be escaped?
+/// True if nothing in it needs escaping.
 fn is_plain(text: &str) -> bool {
     text.bytes().all(|byte| matches!(byte, b' '..=b'~') && byte != b'"' && byte != b'\\')
 }

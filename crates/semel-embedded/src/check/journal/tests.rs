@@ -1,10 +1,10 @@
-//! The input of these tests is written by the real engine, except where it never would write it.
+//! The input of these tests is written by the real fjall, except where it never would write it.
 
 use std::io::Write as _;
 
 use super::super::batch::{END, END_LEN, ITEM, ITEM_HEAD_LEN, START, START_LEN, TRAILER};
 use super::super::little_endian;
-use super::super::tests::{Sample, engine_finds};
+use super::super::tests::{Sample, fjall_finds};
 use super::*;
 
 const MASKS: [u8; 9] = [1, 2, 4, 8, 16, 32, 64, 128, 255];
@@ -45,7 +45,7 @@ fn noise(len: usize, mut state: u64) -> Vec<u8> {
     (0..len).map(next).collect()
 }
 
-/// A batch as the engine would write it, with one item.
+/// A batch as fjall would write it, with one item.
 fn handmade(seqno: u64, compression: u8, value: &[u8]) -> Vec<u8> {
     let len = u32::try_from(value.len()).unwrap().to_le_bytes();
     let head = [ITEM, 0, compression, 1, 0, 0, 0, 0, 0, 0, 0, 1, 0];
@@ -85,7 +85,7 @@ fn every_flipped_bit_in_the_middle_is_damage() {
                 assert_damaged(&bytes, batch.start, &context);
                 continue;
             }
-            // The engine does not hash the seqno: only its order can tell.
+            // Fjall does not hash the seqno: only its order can tell.
             let risen =
                 little_endian(&bytes[seqno.clone()]) > little_endian(&sample.bytes[seqno.clone()]);
             match (risen, n) {
@@ -134,7 +134,7 @@ fn a_zeroed_sector_in_the_middle_is_damage() {
 
 /// Why this module exists.
 #[test]
-fn the_engine_alone_loses_what_follows_the_damage() {
+fn fjall_alone_loses_what_follows_the_damage() {
     let sample = Sample::new(9);
     let broken = sample.batch(3);
     let mut zeroed = sample.bytes.clone();
@@ -156,7 +156,7 @@ fn the_engine_alone_loses_what_follows_the_damage() {
         assert!(text.contains(&cure), "{text}");
         assert_eq!(fs::read(dir.path().join("0.jnl")).unwrap(), bytes, "the check must not write");
 
-        let found = engine_finds(dir.path()).expect("the engine is happy");
+        let found = fjall_finds(dir.path()).expect("fjall opens it");
         assert!(found.into_iter().eq(0..3), "six acknowledged batches are gone");
     }
 }
@@ -169,10 +169,10 @@ fn the_drastic_cure_works() {
     assert!(check(dir.path()).is_err());
     File::options().write(true).open(dir.path().join("0.jnl")).unwrap().set_len(at as u64).unwrap();
     assert_eq!(check(dir.path()).unwrap(), None);
-    assert!(engine_finds(dir.path()).unwrap().into_iter().eq(0..3));
+    assert!(fjall_finds(dir.path()).unwrap().into_iter().eq(0..3));
 }
 
-/// An engine that ran out of space in the middle of a batch may still seal that journal and begin
+/// A database that ran out of space in the middle of a batch may still seal that journal and begin
 /// the next, but it writes no batch there.
 #[test]
 fn a_torn_journal_may_be_followed_by_an_empty_one() {
@@ -221,10 +221,10 @@ fn a_sealed_journal_may_not_be_torn() {
         "{error}"
     );
 
-    // The engine would have cut it and gone on.
+    // Fjall would have cut it and gone on.
     fs::write(&older, &old[..old.len() - 1]).unwrap();
     fs::write(&newer, new).unwrap();
-    assert!(engine_finds(dir.path()).unwrap().into_iter().eq([0, 1, 2, 3, 5, 6, 7]));
+    assert!(fjall_finds(dir.path()).unwrap().into_iter().eq([0, 1, 2, 3, 5, 6, 7]));
 }
 
 #[test]
@@ -277,7 +277,7 @@ fn bytes_of_a_batch_inside_a_torn_value() {
     assert!(matches!(look(&whole), Verdict::Clean { batches: 6, .. }));
 }
 
-/// The engine, built without compression, takes a compressed value for the end of the log.
+/// Fjall, built without compression, takes a compressed value for the end of the log.
 #[test]
 fn a_compressed_value_is_damage_even_at_the_end() {
     let compressed = handmade(SEQNO + 1, 1, b"compressed");

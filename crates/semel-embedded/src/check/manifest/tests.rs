@@ -1,7 +1,7 @@
 use tempfile::TempDir;
 
 use super::super::check as check_all;
-use super::super::tests::{commit, copy, engine_finds, listing, open, overwrite};
+use super::super::tests::{commit, copy, fjall_finds, listing, open, overwrite};
 use super::*;
 
 /// A database whose records are all in tables: the log was removed after they had been written out.
@@ -19,9 +19,9 @@ fn in_tables() -> TempDir {
     records.rotate_memtable_and_wait().unwrap();
     drop((db, records));
     // Opening once more removes older manifests, and tables that were compacted.
-    assert_eq!(engine_finds(dir.path()).unwrap().len(), 80);
+    assert_eq!(fjall_finds(dir.path()).unwrap().len(), 80);
     fs::write(dir.path().join("0.jnl"), b"").unwrap();
-    assert_eq!(engine_finds(copy(dir.path()).path()).unwrap().len(), 80);
+    assert_eq!(fjall_finds(copy(dir.path()).path()).unwrap().len(), 80);
     dir
 }
 
@@ -71,12 +71,12 @@ fn every_flipped_byte_is_refused_by_name() {
         overwrite(&path, &good);
     }
     check_all(dir.path()).unwrap().cut_torn_tail().unwrap();
-    assert_eq!(engine_finds(dir.path()).unwrap().len(), 80);
+    assert_eq!(fjall_finds(dir.path()).unwrap().len(), 80);
 }
 
 /// Why this module exists.
 #[test]
-fn the_engine_alone_deletes_tables_after_one_flipped_bit() {
+fn fjall_alone_deletes_tables_after_one_flipped_bit() {
     let dir = in_tables();
     let tables = dir.path().join("keyspaces/1/tables");
     let count = || fs::read_dir(&tables).unwrap().count();
@@ -92,16 +92,16 @@ fn the_engine_alone_deletes_tables_after_one_flipped_bit() {
     let name = path.strip_prefix(dir.path()).unwrap();
     assert_refused(dir.path(), name, "a level less");
     let before = count();
-    let found = engine_finds(dir.path()).expect("the engine is happy");
-    assert!(found.len() < 80, "the engine found the records elsewhere");
+    let found = fjall_finds(dir.path()).expect("fjall opens it");
+    assert!(found.len() < 80, "fjall found the records elsewhere");
     assert!(count() < before, "the table is still there");
 }
 
 #[test]
-fn the_engine_alone_deletes_a_tree_without_current() {
+fn fjall_alone_deletes_a_tree_without_current() {
     let dir = in_tables();
     fs::remove_file(dir.path().join("keyspaces/1/current")).unwrap();
-    assert_eq!(engine_finds(dir.path()).unwrap().len(), 0);
+    assert_eq!(fjall_finds(dir.path()).unwrap().len(), 0);
 }
 
 #[test]
@@ -135,14 +135,14 @@ fn every_missing_file_is_refused_by_name() {
 #[test]
 fn strangers_among_the_trees() {
     let dir = in_tables();
-    // The engine skips files, and a kill can leave a file that was to become `current`.
+    // Fjall skips files, and a kill can leave a file that was to become `current`.
     fs::write(dir.path().join("keyspaces/notes"), "x").unwrap();
     fs::write(dir.path().join("keyspaces/1/.tmpAbCdEf"), "x").unwrap();
     // A table that was being written, and an older manifest.
     fs::write(dir.path().join("keyspaces/1/tables/999"), "x").unwrap();
     fs::write(dir.path().join("keyspaces/1/v0"), "x").unwrap();
     check_all(dir.path()).unwrap().cut_torn_tail().unwrap();
-    assert_eq!(engine_finds(copy(dir.path()).path()).unwrap().len(), 80);
+    assert_eq!(fjall_finds(copy(dir.path()).path()).unwrap().len(), 80);
     // It deletes a directory that is not a tree.
     fs::create_dir(dir.path().join("keyspaces/7")).unwrap();
     assert_refused(dir.path(), Path::new("keyspaces/7/current"), "a stranger");

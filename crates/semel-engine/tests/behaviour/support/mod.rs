@@ -1,4 +1,4 @@
-//! What the tests share: keys, work that counts itself, and waiting for conditions.
+//! Shared support of the tests: keys, work that counts its runs, and waits for conditions.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -17,7 +17,6 @@ use tokio_util::sync::CancellationToken;
 
 pub(crate) use semel_store::scripted::{Fault, Logs, Verb};
 
-pub(crate) type TestEngine = Engine<Arc<ScriptedStore>>;
 pub(crate) type Answered = Result<Answer, EngineError>;
 
 pub(crate) const LEASE: Duration = Duration::from_secs(3);
@@ -38,23 +37,23 @@ pub(crate) fn memory() -> MemoryStore {
 }
 
 /// An engine over a scripted store of its own.
-pub(crate) fn engine() -> (TestEngine, Arc<ScriptedStore>) {
+pub(crate) fn engine() -> (Engine, Arc<ScriptedStore>) {
     engine_over(&memory())
 }
 
-/// A node: an engine with its own view of a store that others use too.
-pub(crate) fn engine_over(memory: &MemoryStore) -> (TestEngine, Arc<ScriptedStore>) {
+/// A node: an engine with its own view of a store that other nodes use too.
+pub(crate) fn engine_over(memory: &MemoryStore) -> (Engine, Arc<ScriptedStore>) {
     limited(memory, Limits::default())
 }
 
 /// The same with limits of its own.
-pub(crate) fn limited(memory: &MemoryStore, limits: Limits) -> (TestEngine, Arc<ScriptedStore>) {
+pub(crate) fn limited(memory: &MemoryStore, limits: Limits) -> (Engine, Arc<ScriptedStore>) {
     let store = Arc::new(ScriptedStore::over(memory.clone()));
     (engine_with(store.clone(), limits), store)
 }
 
-/// An engine over any store, whose words can be heard: see [`Logs::install`].
-pub(crate) fn engine_with<S: Store>(store: S, limits: Limits) -> Engine<S> {
+/// An engine over any store, whose log lines can be captured: see [`Logs::install`].
+pub(crate) fn engine_with(store: impl Store, limits: Limits) -> Engine {
     Logs::install();
     Engine::with_limits(store, limits)
 }
@@ -84,9 +83,8 @@ pub(crate) fn settled(reply: &str) -> Settlement {
 }
 
 /// Makes an attempt on [`RECORD`] with the usual request.
-pub(crate) async fn once<S, W, F>(engine: &Engine<S>, policy: &Policy, work: W) -> Answered
+pub(crate) async fn once<W, F>(engine: &Engine, policy: &Policy, work: W) -> Answered
 where
-    S: Store,
     W: FnOnce(Execution) -> F + Send + 'static,
     F: Future<Output = Outcome> + Send + 'static,
 {
@@ -95,13 +93,8 @@ where
 }
 
 /// The same in a task of its own.
-pub(crate) fn spawn_once<S, W, F>(
-    engine: &Engine<S>,
-    policy: &Policy,
-    work: W,
-) -> JoinHandle<Answered>
+pub(crate) fn spawn_once<W, F>(engine: &Engine, policy: &Policy, work: W) -> JoinHandle<Answered>
 where
-    S: Store,
     W: FnOnce(Execution) -> F + Send + 'static,
     F: Future<Output = Outcome> + Send + 'static,
 {
@@ -109,7 +102,7 @@ where
     tokio::spawn(async move { once(&engine, &policy, work).await })
 }
 
-/// Waits until something becomes true, which must happen within a minute.
+/// Waits until a condition holds, which must happen within a minute.
 pub(crate) async fn until(what: &str, mut holds: impl FnMut() -> bool) {
     let wait = async {
         while !holds() {
@@ -120,8 +113,8 @@ pub(crate) async fn until(what: &str, mut holds: impl FnMut() -> bool) {
     assert!(waited.is_ok(), "never happened: {what}");
 }
 
-/// Waits until nothing is running and nobody is waiting.
-pub(crate) async fn idle<S: Store>(engine: &Engine<S>) {
+/// Waits until no attempt runs and no duplicate waits.
+pub(crate) async fn idle(engine: &Engine) {
     until("the engine is idle", || engine.running() == 0 && engine.waiting() == 0).await;
 }
 
@@ -137,7 +130,7 @@ pub(crate) async fn state(memory: &MemoryStore) -> Option<State> {
     memory.inspect(RECORD).await.unwrap().map(|record| record.state)
 }
 
-/// Work that counts its runs, and may be told to wait before it ends.
+/// Work that counts its runs, and may have a gate before its end.
 #[derive(Clone, Default)]
 pub(crate) struct Effect {
     runs: Arc<AtomicUsize>,
@@ -186,7 +179,7 @@ impl Effect {
     }
 }
 
-/// Work that must not be executed. Its panic becomes [`Outcome::Unknown`], so the answer tells.
+/// Work that must not be executed. Its panic becomes [`Outcome::Unknown`], which the answer shows.
 pub(crate) fn never(_: Execution) -> std::future::Ready<Outcome> {
     panic!("this must not be executed")
 }

@@ -52,6 +52,7 @@ pub(in crate::config) const PRESETS: &[Bundle] = &[
             ("on_unknown", r#""hold""#),
             ("unknown_statuses", r#"["500", "502", "504"]"#),
             ("on_missing_scope", r#""reject""#),
+            ("jwt_unverified", r#""refuse""#),
             ("ttl", r#""48h""#),
         ],
     },

@@ -37,7 +37,31 @@ pub(super) const SETTINGS: &[Setting] = &[
         "Longest pause between two pieces of a body, in either direction.",
     )
     .or(r#""15s""#),
-    limit("connect_timeout", PATIENCE, "Time for a connection to the upstream.").or(r#""5s""#),
+    // As many as may be streams at once: a client that resets none is never refused.
+    limit(
+        "max_executions_per_connection",
+        count(1, 100_000),
+        "Requests of one HTTP/2 connection in work at once, those whose stream was reset included; one more is \
+         refused with 503.",
+    )
+    .or("256"),
+    limit(
+        "max_resets_per_connection",
+        count(1, 1_000_000),
+        "Requests in work that the client of an HTTP/2 connection may reset, of which each answer makes up for \
+         one; beyond that the connection is closed.",
+    )
+    .or("100"),
+    limit(
+        "max_upstream_connections",
+        count(1, 1_000_000),
+        "Connections to the upstream at once, idle ones and tunnels included. A request waits for one as long as \
+         connect_timeout says, and is then refused with 503.",
+    )
+    .or("8000")
+    .at_start(),
+    limit("connect_timeout", PATIENCE, "Time for a connection to the upstream, and for a place for it.")
+        .or(r#""5s""#),
     // Shorter than most servers keep theirs: a request that meets a connection while the upstream
     // closes it is lost, and its outcome unknown.
     limit("pool_idle_timeout", IDLE, "How long an upstream connection is kept without a request.")

@@ -1,4 +1,6 @@
-use semel_http::{KeyRule, Mode, OnMissingScope, Preset, Profile};
+use semel_http::{
+    EncodedSlash, JwtUnverified, KeyRule, Mode, OnMissingScope, PathComparison, Preset, Profile,
+};
 
 use super::{Item, Kind, Section, Setting};
 
@@ -47,15 +49,52 @@ pub(super) const SETTINGS: &[Setting] = &[
     policy(
         "scope",
         Kind::List(Item::ScopeSource),
-        "Who a key belongs to, all of it together: header:NAME, jwt:CLAIM, client-ip, or global.",
+        "Who a key belongs to, all of it together: auto, header:NAME, cookie:NAME, jwt:CLAIM, client-ip, \
+         or global. Auto is the header Authorization, and refuses a request that has another credential \
+         instead.",
     )
-    .or(r#"["header:authorization"]"#),
+    .or(r#"["auto"]"#),
     policy(
         "on_missing_scope",
         Kind::Word(OnMissingScope::WORDS),
         "Clients without identity share one scope, or are refused with 401.",
     )
     .or(r#""anonymous""#),
+    policy(
+        "jwt_unverified",
+        Kind::Word(JwtUnverified::WORDS),
+        "What becomes of a jwt:CLAIM in `scope` without a table [jwt]: it is read as it stands, with a \
+         warning; it is refused; or it is read because something in front has verified the token.",
+    )
+    .or(r#""warn""#),
+    policy(
+        "max_executions_per_scope",
+        Kind::Integer { min: 1, max: 10_000_000 },
+        "Executions of one client on the route at once, in this gateway; one more is refused with 429. Clients \
+         without identity are not counted.",
+    )
+    .or("1000"),
+    policy(
+        "new_keys_per_scope",
+        Kind::RateOrOff,
+        "Keys without a record that one client may send on the route, to this gateway; one more is refused with \
+         429. Clients without identity are not counted.",
+    )
+    .or(r#""off""#),
+    policy(
+        "max_records_per_scope",
+        Kind::Integer { min: 0, max: 1_000_000_000 },
+        "Records that one client may begin on the route in a `ttl`, on this gateway: at most twice as many live at \
+         once. One more is refused with 429. 0 is no limit. Clients without identity are not counted.",
+    )
+    .or("0"),
+    policy(
+        "max_record_bytes_per_scope",
+        Kind::Size { min: "0B", max: "65536GiB" },
+        "Bytes of stored replies that one client may cause on the route in a `ttl`, on this gateway. Beyond that, \
+         new keys are refused with 429. 0B is no limit. Clients without identity are not counted.",
+    )
+    .or(r#""0B""#),
     policy(
         "lease",
         Kind::Time { min: "10ms", max: "3650d" },
@@ -101,11 +140,33 @@ pub(super) const SETTINGS: &[Setting] = &[
     )
     .or(r#""closed""#),
     policy(
+        "path_case",
+        Kind::Word(PathComparison::WORDS),
+        "How the upstream compares capitals and small letters in a path. Express ignores the difference, \
+         unless it is asked not to.",
+    )
+    .or(r#""exact""#),
+    policy(
+        "path_slash",
+        Kind::Word(PathComparison::WORDS),
+        "How the upstream compares /a/ and //a with /a. Express ignores a slash at the end, unless it is \
+         asked not to.",
+    )
+    .or(r#""exact""#),
+    policy(
+        "path_encoded_slash",
+        Kind::Word(EncodedSlash::WORDS),
+        "What becomes of a path with %2F or %5C, which some servers take for a slash. Allow it if the \
+         upstream takes it for part of a name.",
+    )
+    .or(r#""refuse""#),
+    policy(
         "fingerprint_headers",
         Kind::List(Item::HeaderName),
-        "Headers that must be equal when a key comes again, besides method, path, query and body.",
+        "Headers that must be equal when a key comes again, besides those that always must, such as \
+         Content-Type, If-Match and Prefer.",
     )
-    .or(r#"["content-type"]"#),
+    .or("[]"),
     policy(
         "fingerprint_ignore",
         Kind::List(Item::Pointer),

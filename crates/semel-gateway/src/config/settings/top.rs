@@ -1,4 +1,4 @@
-use super::{Kind, Section, Setting};
+use super::{Item, Kind, Section, Setting};
 
 const fn top(name: &'static str, kind: Kind, doc: &'static str) -> Setting {
     Setting::new(Section::Top, name, kind, doc)
@@ -27,6 +27,13 @@ pub(super) const SETTINGS: &[Setting] = &[
          added to if a trusted proxy in front sets them.",
     )
     .or(r#""replace""#),
+    top(
+        "methods",
+        Kind::List(Item::Method),
+        "Methods that are forwarded besides the registered ones, in upper case. Requests of others are \
+         refused.",
+    )
+    .or("[]"),
     top(
         "store",
         Kind::Store,

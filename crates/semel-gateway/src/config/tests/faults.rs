@@ -2,7 +2,7 @@
 
 use std::fmt::Write as _;
 
-use super::{complete, load, told};
+use super::{complete, load, text_of};
 
 /// What follows the line with the upstream, and its fault.
 #[rustfmt::skip]
@@ -51,6 +51,9 @@ const FAULTY: &[(&str, &str)] = &[
     ("[policy]\nmax_reply_body = \"2GiB\"", "3:18: `max_reply_body` is \"2GiB\", and must be from 0B to 1GiB"),
     ("[policy]\nmismatch_status = 200", "3:19: `mismatch_status` is 200, and must be from 400 to 499"),
     ("[policy]\nreplay_cookies = \"yes\"", "3:18: `replay_cookies` is \"yes\", which is neither true nor false"),
+    ("[policy]\nnew_keys_per_scope = 100", "3:22: `new_keys_per_scope` is 100, which is not a rate"),
+    ("[policy]\nnew_keys_per_scope = \"100/d\"", "3:22: `new_keys_per_scope` is \"100/d\", which is not a rate"),
+    ("[policy]\nmax_executions_per_scope = 0", "3:28: `max_executions_per_scope` is 0, and must be from 1 to 10000000"),
     ("[policy]\nscope = \"global\"", "3:9: `scope` is \"global\", which is not a list"),
     ("[policy]\nkey_from = []", "3:12: `key_from` is empty"),
     ("[policy]\nkey_from = [\n  \"header:a\",\n  \"cookie:b\",\n]", "5:3: `key_from` has \"cookie:b\", which is not a place of a key"),
@@ -70,6 +73,8 @@ const FAULTY: &[(&str, &str)] = &[
     ("listen = \"0.0.0.0:3000\"", "1:12: `upstream` is \"http://127.0.0.1:3000\", the gateway's own `listen`"),
     ("admin = \"127.0.0.1:3000\"", "1:12: `upstream` is \"http://127.0.0.1:3000\", the gateway's own `admin`"),
     ("store = \"memory:\"\ndurability = \"power\"", "3:14: `durability` is \"power\", and `store` (\"memory:\") is not embedded"),
+    ("store = \"memory:\"\n[policy]\npreset = \"payments\"", "4:10: `preset` is \"payments\", and `store` (\"memory:\") forgets everything"),
+    ("store = \"memory:\"\n[[route]]\nmatch = \"POST /a\"\npreset = \"api\"\n[[route]]\nmatch = \"POST /b\"\npreset = \"payments\"", "8:10: `preset` is \"payments\", and `store` (\"memory:\") forgets everything"),
     ("[tls]\nkey = \"a.pem\"", "3:7: `key` is set without `certificate`"),
     ("[upstream_tls]\nca = \"a.pem\"", "3:6: `ca` is for TLS, and `upstream` (\"http://127.0.0.1:3000\") is plain HTTP"),
     ("[policy]\nlease = \"25h\"", "3:9: `lease` is \"25h\", longer than `ttl` (\"24h\")"),
@@ -106,7 +111,7 @@ pub(super) fn rendered() -> String {
 fn every_faulty_file_has_its_fault() {
     for (text, expected) in FAULTY {
         let faults = load(&complete(text)).expect_err(text);
-        assert_eq!(told(&faults), format!("semel.toml:{expected}"), "{text}");
+        assert_eq!(text_of(&faults), format!("semel.toml:{expected}"), "{text}");
     }
 }
 
@@ -145,7 +150,7 @@ key_from = ["header:a", "header:b c", "body:/d"]
 "#;
     let faults = load(text).unwrap_err();
     assert_eq!(
-        told(&faults),
+        text_of(&faults),
         r#"semel.toml:1:1: `lisen` is not known here
 semel.toml:2:9: `store` is "mysql://h", which is not a store
 semel.toml:5:15: `max_headers` is 5, and must be from 10 to 10000
@@ -183,7 +188,7 @@ fn one_body_fits_into_the_memory_for_all() {
                 [[route]]\nmatch = \"POST /b\"";
     let faults = load(&complete(text)).unwrap_err();
     assert_eq!(
-        told(&faults),
+        text_of(&faults),
         "semel.toml:8:20: `max_request_body` is \"3MiB\", more than `max_buffered` (\"2MiB\")"
     );
     let faults = load(&complete("[limits]\nmax_buffered = \"1MiB\"")).unwrap_err();
@@ -214,5 +219,5 @@ fn settings_behind_a_broken_heading_are_not_judged() {
 fn what_is_wrong_in_the_file_counts_also_when_a_flag_wins() {
     let flags = super::Flags { listen: Some("127.0.0.1:1".to_owned()), ..super::Flags::default() };
     let faults = super::load_with(&complete("listen = 1"), &[], &flags).unwrap_err();
-    assert_eq!(told(&faults), "semel.toml:2:10: `listen` is 1, which is not an address");
+    assert_eq!(text_of(&faults), "semel.toml:2:10: `listen` is 1, which is not an address");
 }

@@ -5,11 +5,30 @@ use std::time::Duration;
 use semel_core::{OnStoreDown, OnUnknown};
 use semel_http::{Preset, Profile};
 
-use super::{complete, good, load_with, told};
+use super::{complete, good, load_with, text_of};
 use crate::config::{Config, Flags, StoreChoice};
 
 fn hours(config: &Config, route: usize) -> u64 {
     config.routes.all()[route].policy().core.ttl().as_secs() / 3600
+}
+
+/// The log at the start names routes in shadow mode, too.
+#[test]
+fn the_description_names_anonymous_routes_that_only_watch() {
+    let shown = |mode: &str| {
+        let route = format!("[[route]]\nmatch = \"POST /a\"\nmode = \"{mode}\"");
+        let off = format!("[policy]\nmode = \"off\"\n{route}");
+        super::good(&off).describe()
+    };
+    for mode in ["protect", "shadow"] {
+        let shown = shown(mode);
+        let (others, route) = shown.split_once("route POST /a").unwrap();
+        assert!(route.contains("note: clients without a credential share one scope"), "{shown}");
+        assert!(!others.contains("note:"), "{shown}");
+    }
+    assert!(!shown("off").contains("note:"));
+    // Nothing is released, and no lease held, where nothing is protected.
+    assert!(!shown("shadow").contains("unknown outcome"));
 }
 
 #[test]
@@ -99,7 +118,7 @@ fn no_file_is_needed() {
     assert_eq!(config.upstream.port, 1);
     assert!(config.describe().contains("--upstream"));
     let faults = Config::load(None, [], &Flags::default()).unwrap_err();
-    assert_eq!(told(&faults), "configuration: `upstream` is missing");
+    assert_eq!(text_of(&faults), "configuration: `upstream` is missing");
 }
 
 #[test]

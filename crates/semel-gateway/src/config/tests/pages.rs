@@ -11,7 +11,7 @@ use super::{load, load_with};
 use crate::config::settings::{self, Section};
 use crate::config::{Flags, reference, schema};
 
-const SAMPLE: &str = include_str!("../../../../../semel.toml");
+const SAMPLE: &str = include_str!("../../../../../examples/semel.toml");
 
 const DESCRIBED: &str = r#"upstream = "http://127.0.0.1:3000"
 log = "warn"

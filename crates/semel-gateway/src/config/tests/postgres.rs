@@ -1,8 +1,8 @@
-//! A store on PostgreSQL: what it takes, and that its password is never told.
+//! A store on PostgreSQL: what it takes, and that its password is never shown.
 
 use proptest::prelude::*;
 
-use super::{complete, good, load, load_with, told};
+use super::{complete, good, load, load_with, text_of};
 use crate::config::{Config, Faults, Flags, StoreChoice};
 
 /// What is written for `store`, and its fault.
@@ -48,7 +48,7 @@ const SECRETS: &[&str] = &[
 ];
 
 fn assert_silent(faults: &Faults) {
-    for text in [faults.to_string(), format!("{faults:?}"), told(faults)] {
+    for text in [faults.to_string(), format!("{faults:?}"), text_of(faults)] {
         assert!(!text.contains("hunter"), "{text}");
     }
 }
@@ -57,7 +57,7 @@ fn assert_silent(faults: &Faults) {
 fn every_faulty_address_has_its_fault() {
     for (value, expected) in FAULTY {
         let faults = load(&complete(&format!("store = {value}"))).expect_err(value);
-        let text = told(&faults);
+        let text = text_of(&faults);
         assert!(text.starts_with(&format!("semel.toml:2:9: {expected}")), "{text}");
         assert_eq!(faults.len(), 1);
         assert_silent(&faults);
@@ -115,7 +115,7 @@ fn another_password_needs_a_restart_and_is_not_told() {
 fn durability_is_not_for_postgres() {
     let text = "durability = \"power\"\nstore = \"postgres://u:hunter2@h/d\"";
     let faults = load(&complete(text)).unwrap_err();
-    assert!(told(&faults).contains("is not embedded"), "{faults}");
+    assert!(text_of(&faults).contains("is not embedded"), "{faults}");
     assert_silent(&faults);
 }
 
@@ -126,7 +126,7 @@ fn who_needs_only_the_store_needs_no_upstream() {
     assert!(matches!(&found, StoreChoice::Postgres(_)), "{found}");
     // Misspelt, it would be the default.
     let faults = store("stoer = \"postgres://u:hunter2@h/d\"").unwrap_err();
-    assert_eq!(told(&faults), "f:1:1: `stoer` is not known here");
+    assert_eq!(text_of(&faults), "f:1:1: `stoer` is not known here");
     assert_silent(&faults);
 }
 
@@ -149,8 +149,8 @@ proptest! {
         };
         match load(&complete(&text)) {
             Ok(config) => {
-                let told = format!("{config:?} {} {}", config.describe(), config.store);
-                prop_assert!(!told.contains("hunter2"), "{told}");
+                let shown = format!("{config:?} {} {}", config.describe(), config.store);
+                prop_assert!(!shown.contains("hunter2"), "{shown}");
             }
             Err(faults) => prop_assert!(!faults.to_string().contains("hunter2"), "{faults}"),
         }

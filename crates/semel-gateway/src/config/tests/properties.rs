@@ -1,10 +1,10 @@
-//! Whatever is written, it is told what is wrong with it.
+//! Bad input of every kind gets an error that names what is wrong.
 
 use proptest::prelude::*;
 
 use super::super::{Config, Flags};
 
-const SAMPLE: &str = include_str!("../../../../../semel.toml");
+const SAMPLE: &str = include_str!("../../../../../examples/semel.toml");
 
 /// Pieces that the reader has something to say about.
 const PIECES: &[&str] = &[

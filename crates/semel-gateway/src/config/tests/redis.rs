@@ -1,6 +1,6 @@
 //! A store on Redis, and what it has to keep.
 
-use super::{complete, good, load, told};
+use super::{complete, good, load, text_of};
 use crate::config::StoreChoice;
 
 #[test]
@@ -20,7 +20,7 @@ fn every_kind_of_address_is_taken() {
 #[test]
 fn a_password_is_not_told_with_a_fault() {
     for value in ["redis://u:hunter2@h?pool_max=0", "redis://u:hunter2@h@h", "redis:u:hunter2@h"] {
-        let text = told(&load(&complete(&format!("store = {value:?}"))).expect_err(value));
+        let text = text_of(&load(&complete(&format!("store = {value:?}"))).expect_err(value));
         assert!(!text.contains("hunter"), "{text}");
     }
 }
@@ -78,7 +78,7 @@ fn redis_may_be_before_postgres() {
         ("tiered:redis://:hunter2@h?pool_max=0|postgres://u@d/shop", "pool_max is \"0\""),
         ("tiered:redis://:hunter2@h|postgres://d/shop", "names no user"),
     ] {
-        let text = told(&load(&complete(&format!("store = {url:?}"))).expect_err(url));
+        let text = text_of(&load(&complete(&format!("store = {url:?}"))).expect_err(url));
         assert!(text.contains(said) && !text.contains("hunter"), "{text}");
     }
 }

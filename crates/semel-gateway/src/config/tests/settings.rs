@@ -1,13 +1,15 @@
 //! Each setting: what it takes, what it refuses, and where it goes.
 
 use std::net::SocketAddr;
+use std::num::NonZero;
 use std::path::PathBuf;
 use std::time::Duration;
 
 use http::{HeaderName, HeaderValue, StatusCode};
 use semel_core::{InFlight, KeyFormat, OnAbandoned, OnStoreDown, OnUnknown};
 use semel_embedded::Durability;
-use semel_http::{KeyRule, Mode, OnMissingScope, Preset, Profile, RoutePolicy};
+use semel_engine::Rate;
+use semel_http::{JwtUnverified, KeyRule, Mode, OnMissingScope, Preset, Profile, RoutePolicy};
 
 use super::{complete, good, load};
 use crate::Forwarded;
@@ -94,6 +96,9 @@ fn limits_are_kept() {
         header_timeout = "1s"
         idle_timeout = "2s"
         body_idle_timeout = "3s"
+        max_executions_per_connection = 9
+        max_resets_per_connection = 10
+        max_upstream_connections = 11
         connect_timeout = "4s"
         pool_idle_timeout = "5s"
         pool_max_idle = 6
@@ -118,6 +123,8 @@ fn limits_are_kept() {
         (1, 8192, 50)
     );
     assert_eq!((limits.pool_max_idle, limits.max_executions, limits.max_waiters), (6, 7, 8));
+    let counts = (limits.max_executions_per_connection, limits.max_resets_per_connection);
+    assert_eq!((counts, limits.max_upstream_connections), ((9, 10), 11));
     assert_eq!(limits.cache_bytes, 0);
 }
 
@@ -134,6 +141,11 @@ fn settings_of_a_policy_are_kept() {
         key_max_length = 36
         scope = ["client-ip", "jwt:sub"]
         on_missing_scope = "reject"
+        jwt_unverified = "behind-a-verifier"
+        max_executions_per_scope = 50
+        new_keys_per_scope = "600/m"
+        max_records_per_scope = 70000
+        max_record_bytes_per_scope = "3GiB"
         lease = "250ms"
         ttl = "7d"
         in_flight = "wait"
@@ -166,6 +178,11 @@ fn settings_of_a_policy_are_kept() {
         .key_max_length(36)
         .scope(vec!["client-ip".parse().unwrap(), "jwt:sub".parse().unwrap()])
         .on_missing_scope(OnMissingScope::Reject)
+        .jwt_unverified(JwtUnverified::BehindAVerifier)
+        .max_executions_per_scope(50)
+        .new_keys_per_scope(Some(Rate::new(NonZero::new(600).unwrap(), Duration::from_mins(1))))
+        .max_records_per_scope(NonZero::new(70_000))
+        .max_record_bytes_per_scope(NonZero::new(3 << 30))
         .lease(Duration::from_millis(250))
         .ttl(seconds(7 * 86_400))
         .in_flight(InFlight::Wait(seconds(3)))
@@ -208,9 +225,14 @@ fn every_word_of_a_policy_is_understood() {
 
 #[test]
 fn every_default_of_the_table_can_be_read_and_is_used() {
-    for section in
-        [Section::Top, Section::Tls, Section::UpstreamTls, Section::Limits, Section::Policy]
-    {
+    for section in [
+        Section::Top,
+        Section::Tls,
+        Section::UpstreamTls,
+        Section::Jwt,
+        Section::Limits,
+        Section::Policy,
+    ] {
         let sheet = Sheet::defaults(section);
         for setting in settings::of(section).filter(|setting| setting.default.is_some()) {
             let entry = sheet.get(setting.name).unwrap_or_else(|| panic!("{}", setting.name));
@@ -249,6 +271,7 @@ fn bad_values(kind: Kind) -> &'static [&'static str] {
         Kind::Integer { .. } => &[r#""10""#, "-1", "1.5", "99999999999999999999", "[1]"],
         Kind::Time { .. } => &["30", r#""30""#, r#""""#, r#""-1s""#, r#""9999999d""#, "1.5"],
         Kind::Size { .. } => &[r#""10""#, r#""1KB""#, "-1", r#""99999GiB""#, "true", "0.5"],
+        Kind::RateOrOff => &["100", r#""100""#, r#""0/s""#, r#""100/d""#, r#""-1/s""#, "true"],
         Kind::Address | Kind::AddressOrOff => {
             &[r#""localhost:1""#, r#"":8080""#, r#""127.0.0.1""#, "8080", r#""127.0.0.1:99999""#]
         }
@@ -256,7 +279,8 @@ fn bad_values(kind: Kind) -> &'static [&'static str] {
         Kind::Store => &[r#""""#, r#""memory""#, r#""embedded:""#, r#""redis:h""#, "{}"],
         Kind::Namespace => &[r#""""#, r#""a b""#, "1"],
         Kind::Host => &[r#""""#, r#""a b""#, r#""https://h""#],
-        Kind::Path => &[r#""""#, "1", "[]"],
+        Kind::Keys => &[r#""""#, r#""ftp://h/keys""#, r#""http://h/keys""#, "1", "[]"],
+        Kind::Path | Kind::Text => &[r#""""#, "1", "[]"],
         Kind::Match => &[r#""""#, r#""/a""#, r#""post /a""#, r#""POST /{""#, "1"],
         Kind::Source => &[r#""""#, r#""id""#, r#""json:id""#, "[]"],
         Kind::List(_) => &[r#""a""#, "[1]", "[[]]", r#"["a b"]"#, r#"[""]"#, "{}"],

@@ -7,7 +7,7 @@ fn found(text: &str, pointer: &str) -> Result<Option<Scalar>, NotCanonical> {
 }
 
 #[test]
-fn each_kind_of_value_is_found_as_what_it_is() {
+fn each_kind_of_value_is_found_with_its_kind() {
     let text = r#" {"n":-1.50E+3,"s":"\u0041\n😀\ud83d\ude00","e":"","t":true,"f":false,
         "z":null,"o":{"k":"v","":"empty"},"l":[0,[10,"x"]],"a/b~":"slash"} "#;
     let string = |text: &str| Some(Scalar::String(text.into()));

@@ -44,14 +44,14 @@ fn every_kind_of_value_is_read() {
 }
 
 #[test]
-fn what_is_not_json_is_refused() {
+fn invalid_json_is_refused() {
     for (text, at) in REFUSED {
         assert_eq!(form(text), Err(NotCanonical::Syntax { at: *at }), "{text:?}");
     }
 }
 
 #[test]
-fn what_is_not_utf8_is_refused() {
+fn invalid_utf8_is_refused() {
     let texts: [&[u8]; 8] = [
         b"\xff",
         b"\"\xff\"",

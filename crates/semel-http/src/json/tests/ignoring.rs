@@ -95,7 +95,7 @@ fn a_pointer_does_not_reach_into_other_branches() {
 }
 
 #[test]
-fn what_is_ignored_is_still_checked() {
+fn ignored_values_are_still_checked() {
     let ignored = ["/a", "/1", ""].map(|text| Pointer::parse(text).unwrap());
     for pointers in [&ignored[..2], &ignored[..]] {
         for (text, error) in [

@@ -37,7 +37,7 @@ pub(crate) enum BodyError {
     Slow(#[source] TimedOut),
 }
 
-/// What was done to a body, for those who handed it over.
+/// What happened to a body, for the test that sent it.
 #[derive(Debug, Default)]
 pub(crate) struct BodyWatch {
     polls: AtomicUsize,
@@ -51,7 +51,7 @@ impl TestBody {
         Self { steps: steps.into_iter().collect(), ..Self::default() }
     }
 
-    /// So many pieces of so many bytes.
+    /// So many chunks of so many bytes.
     pub(crate) fn pieces(count: usize, len: usize) -> Self {
         Self::of((0..count).map(|_| Step::Data(vec![b'x'; len].into())))
     }
@@ -84,7 +84,7 @@ impl BodyWatch {
         self.bytes.load(Ordering::SeqCst)
     }
 
-    /// Was it read to its end?
+    /// True if it was read to its end.
     pub(crate) fn ended(&self) -> bool {
         self.ended.load(Ordering::SeqCst)
     }

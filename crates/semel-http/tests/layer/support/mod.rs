@@ -14,7 +14,7 @@ use http::{HeaderMap, Request, Response};
 use http_body_util::BodyExt as _;
 use semel_core::{Record, State, Timestamp};
 use semel_engine::{Engine, Limits};
-use semel_http::{RoutePolicy, RoutePolicyBuilder, Routes, Semel, SemelLayer};
+use semel_http::{RoutePolicy, RoutePolicyBuilder, Routes, Semel, SemelLayer, VerifyToken};
 use semel_store::scripted::ScriptedStore;
 use semel_store::{ManualClock, MemoryStore, Store};
 use tokio::task::JoinHandle;
@@ -23,7 +23,7 @@ use tower_layer::Layer as _;
 
 pub(crate) use body::{BodyError, Step, TestBody};
 pub(crate) use counts::Counts;
-pub(crate) use handler::{Handler, HandlerError, Seen};
+pub(crate) use handler::{Gate, Handler, HandlerError, Seen};
 pub(crate) use semel_store::scripted::{Fault, Logs, Verb};
 
 pub(crate) const LEASE: Duration = Duration::from_secs(30);
@@ -35,9 +35,9 @@ pub(crate) struct Api {
     pub(crate) handler: Handler,
     pub(crate) store: Arc<ScriptedStore>,
     pub(crate) clock: ManualClock,
-    pub(crate) engine: Engine<Arc<ScriptedStore>>,
-    pub(crate) service: Semel<Arc<ScriptedStore>, Handler>,
-    layer: SemelLayer<Arc<ScriptedStore>>,
+    pub(crate) engine: Engine,
+    pub(crate) service: Semel<Handler>,
+    layer: SemelLayer,
 }
 
 /// An answer as its client sees it.
@@ -105,6 +105,13 @@ impl Api {
     /// The same holding at most so many bytes of bodies.
     pub(crate) fn max_buffered(mut self, bytes: u64) -> Self {
         self.layer = self.layer.max_buffered(bytes);
+        self.service = self.layer.layer(self.handler.clone());
+        self
+    }
+
+    /// The same believing only tokens that were verified.
+    pub(crate) fn verified_by(mut self, verifier: Arc<dyn VerifyToken>) -> Self {
+        self.layer = self.layer.verifier(verifier);
         self.service = self.layer.layer(self.handler.clone());
         self
     }
@@ -203,13 +210,13 @@ impl Reply {
 }
 
 /// An engine whose words can be heard: see [`Logs::install`].
-pub(crate) fn engine_over<S: Store>(store: S, limits: Limits) -> Engine<S> {
+pub(crate) fn engine_over(store: impl Store, limits: Limits) -> Engine {
     Logs::install();
     Engine::with_limits(store, limits)
 }
 
 /// The same over a store of its own.
-pub(crate) fn engine() -> Engine<MemoryStore> {
+pub(crate) fn engine() -> Engine {
     engine_over(MemoryStore::new(), Limits::default())
 }
 

@@ -67,7 +67,7 @@ impl<F: Fixture> Pair<F> {
         for step in history {
             pair = pair.step(step).await?;
             for key in KEYS {
-                let ours = pair.trial.look(id(key)).await;
+                let ours = pair.trial.inspect(id(key)).await;
                 let reference = pair.reference.inspect(id(key)).await?;
                 agree(&format!("the record of {key}"), ours, reference, F::CLOCK.tolerance())?;
             }
@@ -188,7 +188,7 @@ impl<F: Fixture> Pair<F> {
     }
 
     /// So many units, and on a clock that runs by itself half a one more: time passes in whole
-    /// units, so nothing ends at a moment at which anybody looks.
+    /// units, so nothing ends at the moment of an operation.
     fn lasting(units: u32) -> Duration {
         let half = if F::CLOCK.is_manual() { Duration::ZERO } else { F::UNIT / 2 };
         F::UNIT * units + half

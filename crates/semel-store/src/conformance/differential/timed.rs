@@ -21,7 +21,8 @@ pub(super) fn agree<T: Timed>(
     mut reference: T,
     tolerance: Duration,
 ) -> Result<(), TestCaseError> {
-    let shown = format!("{what}: the store says {ours:?}, the reference says {reference:?}");
+    let shown =
+        format!("{what}: the store answered {ours:?}, the reference answered {reference:?}");
     let times = ours.take_times().into_iter().zip(reference.take_times());
     let near = |(a, b): (Timestamp, Timestamp)| a.until(b).max(b.until(a)) <= tolerance;
     // Equal shapes have equally many times, so nothing is lost by `zip`.

@@ -3,7 +3,7 @@ use super::*;
 const OPEN_FOR: Duration = Duration::from_secs(10);
 const OPEN_FOR_MAX: Duration = OPEN_FOR.saturating_mul(4);
 
-/// What happens to the breaker, in order, at a second.
+/// What happens at the breaker, in order, each at a second.
 enum Event {
     /// A call is let through and answered.
     Answered,
@@ -26,7 +26,7 @@ fn cause() -> Cause {
     Cause::from("no route")
 }
 
-fn play(events: &[(u64, Event, BreakerState)]) {
+fn run(events: &[(u64, Event, BreakerState)]) {
     let (mut breaker, start) = breaker();
     for (number, (second, event, expected)) in events.iter().enumerate() {
         let now = start + Duration::from_secs(*second);
@@ -44,7 +44,7 @@ fn play(events: &[(u64, Event, BreakerState)]) {
 
 #[test]
 fn failures_in_a_row_open_it() {
-    play(&[
+    run(&[
         (0, Failed, Closed),
         (0, Failed, Closed),
         (0, Failed, Open),
@@ -54,8 +54,8 @@ fn failures_in_a_row_open_it() {
 }
 
 #[test]
-fn an_answer_between_failures_starts_the_count_anew() {
-    play(&[
+fn an_answer_between_failures_resets_the_count() {
+    run(&[
         (0, Failed, Closed),
         (0, Failed, Closed),
         (0, Answered, Closed),
@@ -66,13 +66,13 @@ fn an_answer_between_failures_starts_the_count_anew() {
 }
 
 #[test]
-fn dropped_calls_say_nothing() {
-    play(&[(0, Failed, Closed), (0, Failed, Closed), (0, Dropped, Closed), (0, Failed, Open)]);
+fn dropped_calls_do_not_count() {
+    run(&[(0, Failed, Closed), (0, Failed, Closed), (0, Dropped, Closed), (0, Failed, Open)]);
 }
 
 #[test]
 fn a_probe_that_is_answered_closes_it() {
-    play(&[
+    run(&[
         (0, Failed, Closed),
         (0, Failed, Closed),
         (0, Failed, Open),
@@ -85,7 +85,7 @@ fn a_probe_that_is_answered_closes_it() {
 
 #[test]
 fn each_probe_that_fails_opens_it_for_longer() {
-    play(&[
+    run(&[
         (0, Failed, Closed),
         (0, Failed, Closed),
         (0, Failed, Open),
@@ -105,7 +105,7 @@ fn each_probe_that_fails_opens_it_for_longer() {
 
 #[test]
 fn a_probe_that_is_dropped_makes_room_for_the_next() {
-    play(&[
+    run(&[
         (0, Failed, Closed),
         (0, Failed, Closed),
         (0, Failed, Open),
@@ -156,7 +156,7 @@ fn a_straggler_neither_closes_nor_opens_it() {
 }
 
 #[test]
-fn an_earlier_probe_does_not_speak_for_a_later_one() {
+fn the_result_of_an_earlier_probe_does_not_count() {
     let (mut breaker, now, _) = opened();
     let first = breaker.admit(Caller::User, now + OPEN_FOR).unwrap();
     breaker.dropped(&first, now + OPEN_FOR);
@@ -175,9 +175,9 @@ fn zero_failures_are_taken_for_one() {
     assert_eq!(breaker.state(), Open);
 }
 
-/// Two who waited are as good as many who were refused.
+/// Two slow failures count as much as many immediate ones.
 #[test]
-fn who_waited_in_vain_counts_more() {
+fn slow_failures_count_more() {
     let (mut breaker, start) = breaker();
     let [one, other] = [(); 2].map(|()| breaker.admit(Caller::User, start).unwrap());
     let late = start + OPEN_FOR;
@@ -188,7 +188,7 @@ fn who_waited_in_vain_counts_more() {
 }
 
 #[test]
-fn an_answer_makes_up_for_who_waited() {
+fn an_answer_resets_the_count_of_slow_failures() {
     let (mut breaker, start) = breaker();
     let [one, quick, other] = [(); 3].map(|()| breaker.admit(Caller::User, start).unwrap());
     let late = start + OPEN_FOR;
@@ -199,7 +199,7 @@ fn an_answer_makes_up_for_who_waited() {
 }
 
 #[test]
-fn if_the_store_is_suspected_one_who_waited_is_enough() {
+fn one_slow_failure_is_enough_if_the_store_is_suspected() {
     let (mut breaker, start) = breaker();
     let [at_once, late] = [(); 2].map(|()| breaker.admit(Caller::User, start).unwrap());
     breaker.failed(&at_once, start, true, cause);
@@ -209,29 +209,29 @@ fn if_the_store_is_suspected_one_who_waited_is_enough() {
 }
 
 #[test]
-fn what_a_watcher_sees_of_the_whole_counts_here_too() {
+fn a_health_check_of_the_whole_store_moves_the_next_probe() {
     let (mut breaker, start) = breaker();
-    breaker.watched(true, start);
+    breaker.health_checked(true, start);
     for _ in 0..3 {
         let ticket = breaker.admit(Caller::User, start).unwrap();
         breaker.failed(&ticket, start, false, cause);
     }
     let later = start + OPEN_FOR / 2;
-    breaker.watched(false, later);
+    breaker.health_checked(false, later);
     assert!(breaker.admit(Caller::User, start + OPEN_FOR).is_err());
-    breaker.watched(true, later);
+    breaker.health_checked(true, later);
     let probe = breaker.admit(Caller::User, later).unwrap();
     assert_eq!(breaker.state(), HalfOpen);
-    // That is no second probe.
-    breaker.watched(true, later);
+    // There is no second probe.
+    breaker.health_checked(true, later);
     assert!(breaker.admit(Caller::User, later).is_err());
     breaker.answered(&probe);
     assert_eq!(breaker.state(), Closed);
 }
 
-/// The story: looks that found another part away put the probe off for as long as that was away.
+/// The story: health checks that failed for another shard postponed the probe for as long as that was down.
 #[test]
-fn a_user_is_the_probe_in_the_end_whatever_watchers_see() {
+fn failed_health_checks_do_not_postpone_the_probe_forever() {
     let (mut breaker, start) = breaker();
     for _ in 0..3 {
         let ticket = breaker.admit(Caller::User, start).unwrap();
@@ -240,15 +240,15 @@ fn a_user_is_the_probe_in_the_end_whatever_watchers_see() {
     let mut now = start;
     while now + OPEN_FOR / 2 < start + OPEN_FOR_MAX {
         now += OPEN_FOR / 2;
-        breaker.watched(false, now);
+        breaker.health_checked(false, now);
         assert!(breaker.admit(Caller::User, now).is_err());
     }
     assert!(breaker.admit(Caller::User, start + OPEN_FOR_MAX).is_ok());
 }
 
-/// Nobody waits for a watcher, and nobody should have to be the probe in its stead.
+/// Users probe with back-off, health checks without.
 #[test]
-fn a_watcher_probes_as_often_as_at_first() {
+fn health_checks_keep_the_initial_interval() {
     let (mut breaker, start) = breaker();
     for _ in 0..3 {
         let ticket = breaker.admit(Caller::User, start).unwrap();
@@ -259,8 +259,8 @@ fn a_watcher_probes_as_often_as_at_first() {
         if number > 1 {
             assert!(breaker.admit(Caller::User, now).is_err());
         }
-        let probe = breaker.admit(Caller::Watcher, now).unwrap();
+        let probe = breaker.admit(Caller::HealthCheck, now).unwrap();
         breaker.failed(&probe, now, false, cause);
-        assert!(breaker.admit(Caller::Watcher, now).is_err());
+        assert!(breaker.admit(Caller::HealthCheck, now).is_err());
     }
 }

@@ -1,0 +1,3 @@
+-- Notifies the waiters of the record.
+
+publish(RELEASED)

@@ -1,0 +1,46 @@
+//! Commands of the program that end by themselves.
+
+use std::process::{Command, Stdio};
+
+/// How a command ended, and what it said.
+#[derive(Debug)]
+pub(crate) struct Ended {
+    pub(crate) code: Option<i32>,
+    pub(crate) out: String,
+    pub(crate) err: String,
+}
+
+/// The program, without the settings of the environment.
+pub(crate) fn semel(arguments: &[&str]) -> Command {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_semel"));
+    command.args(arguments).stdin(Stdio::null());
+    for (name, _) in std::env::vars_os() {
+        let bytes = name.as_encoded_bytes();
+        if bytes.starts_with(b"SEMEL_") || bytes.starts_with(b"PG") {
+            command.env_remove(name);
+        }
+    }
+    command
+}
+
+// === impl Ended ===
+
+impl Ended {
+    /// Runs a command to its end.
+    pub(crate) fn of(command: &mut Command) -> Self {
+        let output = command.output().expect("the program runs");
+        let text = |bytes| String::from_utf8(bytes).expect("text");
+        Self { code: output.status.code(), out: text(output.stdout), err: text(output.stderr) }
+    }
+
+    /// It ended so, having said one line about it with all of `parts`.
+    #[track_caller]
+    pub(crate) fn assert_failed(&self, code: i32, parts: &[&str]) {
+        assert_eq!(self.code, Some(code), "{self:?}");
+        assert_eq!(self.out, "");
+        let line = self.err.lines().find(|line| line.starts_with("error: ")).unwrap_or_default();
+        for part in parts {
+            assert!(line.contains(part), "{part} in {self:?}");
+        }
+    }
+}
