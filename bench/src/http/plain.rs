@@ -8,7 +8,7 @@ use anyhow::{Context as _, ensure};
 
 use super::load;
 
-const PATIENCE: Duration = Duration::from_secs(20);
+const TIMEOUT: Duration = Duration::from_secs(20);
 const HEADS_MAX: usize = 100;
 
 /// A connection that is kept open.
@@ -39,7 +39,7 @@ impl Connection {
     pub(crate) fn open(to: SocketAddr) -> anyhow::Result<Self> {
         let stream = TcpStream::connect(to)?;
         stream.set_nodelay(true)?;
-        stream.set_read_timeout(Some(PATIENCE))?;
+        stream.set_read_timeout(Some(TIMEOUT))?;
         Ok(Self { reader: BufReader::with_capacity(1_024, stream) })
     }
 

@@ -69,9 +69,9 @@ impl Running {
         }
     }
 
-    fn ends_within(&mut self, patience: Duration) -> bool {
+    fn ends_within(&mut self, timeout: Duration) -> bool {
         let started = Instant::now();
-        while started.elapsed() < patience {
+        while started.elapsed() < timeout {
             if !matches!(self.child.try_wait(), Ok(None)) {
                 return true;
             }

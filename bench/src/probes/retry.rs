@@ -11,7 +11,7 @@ use crate::http::plain::{Answer, Connection, Post};
 use crate::http::stop;
 
 /// How long a client goes on trying: longer than any lease here.
-const PATIENCE: Duration = Duration::from_secs(75);
+const TIMEOUT: Duration = Duration::from_secs(75);
 const PAUSE: Duration = Duration::from_millis(500);
 const CONFLICT: u16 = 409;
 
@@ -83,7 +83,7 @@ pub(super) fn until_answered(to: SocketAddr, post: &Post) -> anyhow::Result<Retr
     loop {
         stop::check()?;
         let status = once(to, post)?.status;
-        if status != CONFLICT || began.elapsed() > PATIENCE {
+        if status != CONFLICT || began.elapsed() > TIMEOUT {
             return Ok(Retried { conflict, status });
         }
         thread::sleep(PAUSE);

@@ -1,4 +1,4 @@
-//! The directory of a store: whose it is, which format it has, and who uses it now.
+//! The directory of a store: its marker, its format, and the lock of the process that uses it.
 //!
 //! | in the directory | what |
 //! |---|---|

@@ -69,7 +69,7 @@ impl Engine {
     /// # Cancel-safety
     ///
     /// From its first poll on, everything runs in a task of the engine's (I9, trap 3): a caller
-    /// who drops this future loses only the answer. The claim is made all the same, the work
+    /// that drops this future loses only the answer. The claim is made all the same, the work
     /// is executed to its end if the claim is granted, and its outcome is settled. Only a
     /// duplicate that waits for another execution stops waiting.
     ///

@@ -48,15 +48,15 @@ DECLARE
     is_there boolean;
     -- Only who is alone and finds an old row looks at it under its lock.
     locks    boolean := false;
-    patience text;
+    lock_timeout_before text;
 BEGIN
     began := {schema}.transaction_began();
-    -- An outcome must not be told before it is durable (I6).
+    -- An outcome must not be returned before it is durable (I6).
     IF current_setting('synchronous_commit') IN ('off', 'local') THEN
         PERFORM set_config('synchronous_commit', 'on', true);
     END IF;
     -- Before it looks: what is seen then stays so. (And SERIALIZABLE takes a look at a new key for a
-    -- conflict with whoever writes another key beside it.)
+    -- conflict with a transaction that writes another key beside it.)
     is_alone := pg_try_advisory_xact_lock(a_lock);
     LOOP
         IF is_alone AND is_still THEN
@@ -113,7 +113,7 @@ BEGIN
         IF is_alone THEN
             locks := true;
         ELSIF wait_ms > 0 THEN
-            patience := current_setting('lock_timeout');
+            lock_timeout_before := current_setting('lock_timeout');
             BEGIN
                 PERFORM set_config('lock_timeout', wait_ms::text, true);
                 PERFORM pg_advisory_xact_lock(a_lock);
@@ -122,14 +122,14 @@ BEGIN
                 -- The setting went back with what was undone.
             END;
             IF is_alone THEN
-                PERFORM set_config('lock_timeout', patience, true);
+                PERFORM set_config('lock_timeout', lock_timeout_before, true);
             END IF;
         END IF;
         IF NOT is_alone THEN
             verdict := 2;
             RETURN;
         END IF;
-        -- Whoever had the lock may have committed: look again.
+        -- The transaction that had the lock may have committed: look again.
     END LOOP;
 
     verdict := 0;

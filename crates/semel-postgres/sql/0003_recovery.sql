@@ -5,7 +5,7 @@
 
 -- Asks for the right to execute.
 --
--- is_there: whoever calls has seen a record, or none
+-- is_there: the caller has seen a record, or none
 -- on_abandoned: 0 execute again, 1 fail, 2 hold
 -- verdict: 0 execute, 1 replay, 2 in flight, 3 mismatch, 4 unknown
 CREATE OR REPLACE FUNCTION {schema}.claim(
@@ -18,7 +18,7 @@ LANGUAGE plpgsql VOLATILE
 AS $$
 DECLARE
     seen   {schema}.record;
-    -- Most repeats only look. Whoever has something to write looks again, under the row's lock.
+    -- Most repeats only look. A claim that has something to write looks again, under the row's lock.
     locked boolean := false;
     now_ms bigint;
 BEGIN
@@ -49,7 +49,7 @@ BEGIN
                 verdict := 0;
                 RETURN;
             END IF;
-            -- Somebody was first, and has committed: look again.
+            -- Another transaction was first, and has committed: look again.
             is_there := true;
             locked := false;
             CONTINUE;

@@ -19,7 +19,7 @@ use tokio::time::{sleep, timeout};
 use support::{connect, fresh_url, options, schema_of};
 
 const BETWEEN_LOOKS: Duration = Duration::from_millis(10);
-const PATIENCE: Duration = Duration::from_mins(1);
+const TIMEOUT: Duration = Duration::from_mins(1);
 
 async fn eventually(what: &str, mut seen: impl AsyncFnMut() -> bool) {
     let look = async {
@@ -27,7 +27,7 @@ async fn eventually(what: &str, mut seen: impl AsyncFnMut() -> bool) {
             sleep(BETWEEN_LOOKS).await;
         }
     };
-    assert!(timeout(PATIENCE, look).await.is_ok(), "it never happened that {what}");
+    assert!(timeout(TIMEOUT, look).await.is_ok(), "it never happened that {what}");
 }
 
 async fn claim(store: &PostgresStore, number: u8, owner: u128) -> Result<Claim, StoreError> {

@@ -191,8 +191,8 @@ async fn a_migration_that_cannot_have_its_lock_gives_up() {
     let session = connect(&url).await;
     let lock = format!("BEGIN; LOCK TABLE {}.migration", schema_of(&url));
     session.batch_execute(&lock).await.expect("a lock");
-    let patience = Duration::from_millis(50);
-    let error = migrate(&options(&url).verb_timeout(patience)).await.expect_err("locked");
+    let timeout = Duration::from_millis(50);
+    let error = migrate(&options(&url).verb_timeout(timeout)).await.expect_err("locked");
     assert!(matches!(error, OpenError::Locked { .. }), "{error:?}");
     session.batch_execute("ROLLBACK").await.expect("no lock");
     migrate(&options(&url)).await.expect("no change");

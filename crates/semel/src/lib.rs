@@ -8,7 +8,7 @@
 //! |---|---|---|
 //! | `embedded` | `embedded` | the durable store in a directory |
 //! | `http` | `http` | the HTTP contract, and a tower layer for axum, hyper and tonic |
-//! | `jwt` | `http::jwt` | JSON Web Tokens that say who a client is, verified |
+//! | `jwt` | `http::jwt` | JSON Web Tokens that identify a client, verified |
 //! | `postgres` | `postgres` | the durable store on PostgreSQL, which several processes share |
 //! | `redis` | `redis` | the fast store on Redis or Redis Cluster, which several processes share |
 //!
@@ -54,7 +54,7 @@
 //! # async fn main() -> Result<(), Box<dyn std::error::Error>> {
 //! let options = Options::from_url("postgres://shop@db.internal/shop?sslmode=verify-full")?;
 //! migrate(&options).await?; // or `semel migrate`, once per version
-//! // A database can be away: the guard's breaker keeps that from holding everybody up.
+//! // A database can be away: with the guard's breaker an outage costs microseconds.
 //! let guard = Guard { deadline: std::time::Duration::from_millis(2_500), ..Guard::default() };
 //! let store = options.verb_timeout(std::time::Duration::from_secs(2)).open().await?;
 //! let engine = Engine::new(Guarded::new(store, guard));

@@ -22,7 +22,7 @@ use tokio::net::TcpListener;
 use charges::Ledger;
 
 /// How long work that runs is waited for when the process should end.
-const PATIENCE: Duration = Duration::from_secs(30);
+const TIMEOUT: Duration = Duration::from_secs(30);
 
 #[tokio::main]
 async fn main() -> Result<(), Box<dyn Error>> {
@@ -35,7 +35,7 @@ async fn main() -> Result<(), Box<dyn Error>> {
     println!("charges listening on http://{}", listener.local_addr()?);
 
     axum::serve(listener, app(&engine)?).with_graceful_shutdown(stop_signal()).await?;
-    let report = engine.shutdown(PATIENCE).await;
+    let report = engine.shutdown(TIMEOUT).await;
     println!("stopped; {} left", report.left);
     Ok(())
 }

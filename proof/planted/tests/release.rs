@@ -1,4 +1,4 @@
-//! Mistakes can be planted into no program that anybody uses.
+//! Bugs can be planted into no release.
 
 use std::path::Path;
 use std::process::Command;

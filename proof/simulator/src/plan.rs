@@ -169,7 +169,7 @@ fn draw_limits(random: &mut Random, lease: Duration) -> Limits {
     }
 }
 
-/// In crowds around a few moments, so that attempts on one key meet; and after the record has expired.
+/// In bursts around a few moments, so that attempts on one key meet; and after the record has expired.
 fn draw_operations(
     random: &mut Random,
     keys: &[PlannedKey],
@@ -184,11 +184,11 @@ fn draw_operations(
         let key = random.index(keys.len());
         let ttl = keys[key].policy.ttl();
         let again = if ttl < horizon && random.chance(300) { ttl } else { Duration::ZERO };
-        let crowd = random.pick([lease / 10, lease, lease * 3]);
+        let spread = random.pick([lease / 10, lease, lease * 3]);
         operations.push(Operation {
             key,
             request: u8::from(random.chance(120)),
-            at: random.pick(moments) + again + random.between(Duration::ZERO, crowd),
+            at: random.pick(moments) + again + random.between(Duration::ZERO, spread),
             tries: 1 + u32::from(random.chance(800)) * 5,
             client_timeout: random.pick([lease / 3, lease, lease * 4, lease * 20]),
             pause: random.between(lease / 10, lease),

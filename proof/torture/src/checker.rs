@@ -102,8 +102,8 @@ enum Excuse {
     StoreAway,
     /// The same, or one that leaves a store no room for anything new.
     StoreAwayOrFull,
-    /// One that may have kept the gateway from hearing, when it was asked at this moment, that it had settled.
-    Unheard(u64),
+    /// One that may have kept the store's answer from the gateway when it was asked at this moment.
+    Unanswered(u64),
 }
 
 /// A request that was sent.

@@ -24,7 +24,7 @@ pub(crate) use target::Target;
 
 /// How many credentials there are.
 pub(crate) const SCOPES: u8 = 4;
-/// How long a gateway that lives may be in doubt about a lease that it was granted unheard, when all
+/// How long a live gateway may be in doubt about a lease whose grant was not acknowledged, when all
 /// faults are over.
 pub(crate) const DOUBT: Duration = Duration::from_secs(9);
 /// All last reads together must be done by then. What was not read until then never came to its end.

@@ -190,7 +190,7 @@ fn recover(
 ) -> anyhow::Result<()> {
     world.history.note(Event::Phase { name: "reads".to_owned() });
     let unknown = runtime.block_on(read_all(world, touched, plan.clients))?;
-    // A gateway that was granted a lease unheard hands it back in the end, and one that could not settle
+    // A gateway hands a lease back whose grant was not acknowledged, and one that could not settle
     // does so in the end, unless it has died before. Each has that time from when its key was found held, so
     // it is counted from the last of these reads.
     if !unknown.is_empty() {

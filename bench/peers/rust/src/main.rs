@@ -17,7 +17,7 @@ const USAGE: &str = "usage: semel-bench-peers LAYER redis://HOST:PORT";
 
 #[tokio::main]
 async fn main() -> Result<(), Box<dyn Error>> {
-    // Whoever started it holds the other end.
+    // The process that started this one holds the other end.
     std::thread::spawn(|| {
         let _ = std::io::stdin().read(&mut [0]);
         std::process::exit(0);

@@ -19,8 +19,8 @@
 //! * Batches that were never synced may reach the disk in any order. A power cut can then leave a
 //!   hole with intact batches behind it, none of them acknowledged as durable: still damage.
 //! * A value holding the bytes of a valid batch, inside a batch that a crash tore, looks like a
-//!   batch that follows: refused. Copies of this store's own journals have old seqnos and are told
-//!   apart; a deliberate forgery is not.
+//!   batch that follows: refused. Copies of this store's own journals have old seqnos and are
+//!   recognised; a deliberate forgery is not.
 //!
 //! Every doubt ends in a refusal, as refusing can be undone and cutting can not. Memory is bounded
 //! by three windows, whatever the length of the file.

@@ -283,7 +283,7 @@ async fn an_outage_longer_than_the_lease_loses_nothing() {
     effect.finish();
     let finished = Instant::now();
     let answer = first.await.unwrap().unwrap();
-    assert!(finished.elapsed() <= Duration::from_secs(3), "patience");
+    assert!(finished.elapsed() <= Duration::from_secs(3), "the settle timeout is exceeded");
     assert!(matches!(answer, Answer::Executed { stored: Stored::NotYet, .. }));
     sleep(LEASE * 20).await;
     store.mend();

@@ -11,7 +11,7 @@ use super::source::KEYS_MAX;
 use crate::config::{KeysFrom, KeysUrl};
 
 /// Sends `answer` to the first request, and closes the connection.
-async fn saying(answer: Vec<u8>) -> (KeysUrl, oneshot::Receiver<String>) {
+async fn replying(answer: Vec<u8>) -> (KeysUrl, oneshot::Receiver<String>) {
     let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
     let text = format!("http://{}/keys/?a=b", listener.local_addr().unwrap());
     let (seen, asked) = oneshot::channel();
@@ -36,7 +36,7 @@ fn answer(status: &str, fields: &str, body: &[u8]) -> Vec<u8> {
 
 #[tokio::test]
 async fn a_key_set_is_fetched_by_path_and_query() {
-    let (url, asked) = saying(answer("200 OK", "", b"{}")).await;
+    let (url, asked) = replying(answer("200 OK", "", b"{}")).await;
     assert_eq!(fetch(&url, None).await.unwrap(), b"{}");
     let asked = asked.await.unwrap();
     assert!(asked.starts_with("GET /keys/?a=b HTTP/1.1\r\n"), "{asked}");
@@ -57,7 +57,7 @@ async fn a_response_that_is_no_key_set_is_an_error_with_a_cure() {
         (Vec::new(), "connection closed"),
         (b"nonsense\r\n\r\n".to_vec(), "invalid HTTP"),
     ] {
-        let (url, _asked) = saying(said).await;
+        let (url, _asked) = replying(said).await;
         let error = fetch(&url, None).await.unwrap_err().to_string();
         assert!(error.contains(expected), "{expected}: {error}");
     }

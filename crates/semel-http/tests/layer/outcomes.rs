@@ -133,7 +133,7 @@ async fn a_held_outcome_is_not_counted_as_released() {
     assert_eq!((counts.unknown_released(), counts.of("unknown")), (0, 1));
 }
 
-fn saying(status: u16, kind: OutcomeKind) -> Handler {
+fn replying(status: u16, kind: OutcomeKind) -> Handler {
     Handler::replying(move |seen| {
         let body = TestBody::from(format!("run {}", seen.run));
         Response::builder().status(status).extension(kind).body(body).unwrap()
@@ -143,7 +143,7 @@ fn saying(status: u16, kind: OutcomeKind) -> Handler {
 #[tokio::test]
 async fn a_handler_overrules_its_status() {
     for (status, kind) in [(503, OutcomeKind::Completed), (503, OutcomeKind::Failed)] {
-        let api = Api::new(policy(), saying(status, kind));
+        let api = Api::new(policy(), replying(status, kind));
         let first = api.send(charge("k", "100")).await;
         assert_eq!((first.status, first.text()), (status, "run 1"));
         api.send(charge("k", "100")).await.assert_replays(&first);
@@ -152,7 +152,7 @@ async fn a_handler_overrules_its_status() {
         assert_eq!(completed, kind == OutcomeKind::Completed);
     }
     for kind in [OutcomeKind::FailedForNow, OutcomeKind::Unknown] {
-        let api = Api::new(policy(), saying(200, kind));
+        let api = Api::new(policy(), replying(200, kind));
         for run in 1..=2 {
             let reply = api.send(charge("k", "100")).await;
             assert_eq!((reply.status, reply.text()), (200, &*format!("run {run}")), "{kind:?}");
@@ -164,7 +164,7 @@ async fn a_handler_overrules_its_status() {
 #[tokio::test]
 async fn an_outcome_that_the_handler_calls_unknown_is_held_where_the_route_says_so() {
     let policy = policy().on_unknown(OnUnknown::Hold);
-    let api = Api::new(policy, saying(200, OutcomeKind::Unknown));
+    let api = Api::new(policy, replying(200, OutcomeKind::Unknown));
     let first = api.send(charge("k", "100")).await;
     assert_eq!((first.status, first.text()), (200, "run 1"));
     assert_eq!(first.header("x-idempotency-expires"), None);

@@ -96,8 +96,8 @@ async fn a_session_that_stands_still_is_replaced() {
         options(&url).verb_timeout(Duration::from_millis(300)).open().await.expect("a store");
     let [paused] = sessions(&server, "one")[..] else { panic!("not one session") };
     server.pause_process(paused).expect("it pauses");
-    let unheard = store.health().await;
-    assert!(unheard.is_err_and(|error| error.is_passing()));
+    let unanswered = store.health().await;
+    assert!(unanswered.is_err_and(|error| error.is_passing()));
     eventually(async || store.health().await.is_ok()).await;
     assert!(sessions(&server, "one").iter().any(|pid| *pid != paused), "the same session");
     server.resume_process(paused).expect("it goes on");

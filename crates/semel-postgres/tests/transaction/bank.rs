@@ -26,7 +26,7 @@ pub(crate) struct Bank {
     pub(crate) session: Client,
 }
 
-/// For crowds, in which the last has to lose often before it wins, and for servers that take their time
+/// For many concurrent transactions, of which the last loses often before it wins, and for servers that take their time
 /// to notice that a connection is gone.
 pub(crate) const STUBBORN: Retry =
     Retry { tries: 2_000, pause: Duration::from_millis(1), pause_max: Duration::from_millis(20) };

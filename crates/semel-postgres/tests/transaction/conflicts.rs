@@ -68,7 +68,7 @@ where
     let mut run_many = JoinSet::new();
     for number in 0..size {
         let (pool, work) = (bank.pool.clone().retry(STUBBORN), work.clone());
-        let id = id(&format!("crowd-{number}"));
+        let id = id(&format!("contention-{number}"));
         run_many.spawn(async move { pool.once(id, body("100"), conflict(), work).await });
     }
     for answer in run_many.join_all().await {

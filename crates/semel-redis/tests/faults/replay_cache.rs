@@ -108,7 +108,7 @@ async fn a_full_server_still_answers_with_what_it_has() {
     let server = Redis::start().expect("a server");
     let other = tiered(&server.url(), "a");
     copied(&other, &server, 1).await;
-    // This one's truth has never heard of it: only the copy can answer.
+    // The primary store has no such record: only the copy can answer.
     let store = tiered(&server.url(), "a");
     copied(&store, &server, 2).await;
     server.cli(&["CONFIG", "SET", "maxmemory", "1"]).expect("no room");

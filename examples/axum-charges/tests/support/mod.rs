@@ -8,7 +8,7 @@ use std::time::Duration;
 use tempfile::TempDir;
 
 /// How long an answer may take. A loaded machine is slow.
-const PATIENCE: Duration = Duration::from_mins(1);
+const TIMEOUT: Duration = Duration::from_mins(1);
 
 /// The example on a free port, with a directory of its own.
 pub(crate) struct Service {
@@ -52,7 +52,7 @@ impl Service {
 
     pub(crate) fn send(&self, method: &str, head: &str, body: &str) -> Answer {
         let mut stream = TcpStream::connect(self.address).expect("a connection");
-        stream.set_read_timeout(Some(PATIENCE)).expect("a time limit");
+        stream.set_read_timeout(Some(TIMEOUT)).expect("a time limit");
         let length = body.len();
         let request = format!(
             "{method} /v1/charges HTTP/1.1\r\nhost: test\r\nconnection: close\r\n{head}\

@@ -3,7 +3,7 @@
 #[path = "../support/mod.rs"]
 mod support;
 
-mod crowd;
+mod contention;
 mod keys;
 mod lock;
 mod program;

@@ -41,7 +41,7 @@ pub(crate) struct Tally {
     pub(crate) declined: u64,
     pub(crate) replays: u64,
     /// The first answer was lost after the commit.
-    pub(crate) unheard: u64,
+    pub(crate) unanswered: u64,
 }
 
 // === impl Answers ===
@@ -92,7 +92,7 @@ impl Answers {
             tally.acknowledged += u64::from(is_acknowledged);
             tally.declined += u64::from(!is_acknowledged);
             tally.replays += u64::from(ending.replayed);
-            tally.unheard += u64::from(ending.executed == 0);
+            tally.unanswered += u64::from(ending.executed == 0);
         }
     }
 }
@@ -126,11 +126,11 @@ impl Tally {
 impl fmt::Display for Tally {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let Self { harms, requests, unsure, refused, conflicts, .. } = self;
-        let Self { acknowledged, declined, replays, unheard, .. } = self;
+        let Self { acknowledged, declined, replays, unanswered, .. } = self;
         write!(
             f,
             "{harms} harms; {requests} requests: {unsure} unsure, {refused} refused, {conflicts} in \
-             flight; {acknowledged} transfers, {declined} declined; {replays} replays, {unheard} first \
+             flight; {acknowledged} transfers, {declined} declined; {replays} replays, {unanswered} first \
              answers lost",
         )
     }

@@ -8,7 +8,7 @@ use std::time::Duration;
 use serde_json::Value;
 
 /// The default timeout of an answer. A loaded machine is slow.
-const PATIENCE: Duration = Duration::from_mins(1);
+const TIMEOUT: Duration = Duration::from_mins(1);
 
 /// A request, which can be sent again and again.
 #[derive(Clone, Debug)]
@@ -17,7 +17,7 @@ pub(crate) struct Call {
     path: String,
     fields: String,
     body: String,
-    patience: Duration,
+    timeout: Duration,
 }
 
 /// What came back, with the header lines as they were sent.
@@ -49,7 +49,7 @@ impl Call {
     }
 
     fn new(method: &'static str, path: String, body: String) -> Self {
-        Self { method, path, fields: String::new(), body, patience: PATIENCE }
+        Self { method, path, fields: String::new(), body, timeout: TIMEOUT }
     }
 
     /// The client that sends it.
@@ -66,8 +66,8 @@ impl Call {
         self
     }
 
-    pub(crate) fn within(mut self, patience: Duration) -> Self {
-        self.patience = patience;
+    pub(crate) fn within(mut self, timeout: Duration) -> Self {
+        self.timeout = timeout;
         self
     }
 
@@ -77,8 +77,8 @@ impl Call {
     }
 
     fn exchange(&self, stream: &mut TcpStream) -> io::Result<Answer> {
-        let Self { method, path, fields, body, patience } = self;
-        stream.set_read_timeout(Some(*patience))?;
+        let Self { method, path, fields, body, timeout } = self;
+        stream.set_read_timeout(Some(*timeout))?;
         let request = format!(
             "{method} {path} HTTP/1.1\r\nhost: bank\r\nconnection: close\r\n{fields}\
              content-type: application/json\r\ncontent-length: {}\r\n\r\n{body}",

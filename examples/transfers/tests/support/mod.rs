@@ -2,10 +2,10 @@
 
 #![allow(dead_code, unused_imports, reason = "each test binary uses its part of this")]
 
+mod eventually;
 mod http;
-mod patience;
 mod service;
 
+pub(crate) use eventually::eventually;
 pub(crate) use http::{Answer, Call, NoAnswer};
-pub(crate) use patience::eventually;
 pub(crate) use service::Service;

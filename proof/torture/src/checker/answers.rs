@@ -323,7 +323,7 @@ impl Checker {
             let (rule, during) = (Rule::SettledIsFinal, (record.losable_since(known.at.t), t));
             if code == "request_in_progress" && self.may_be_unaware(open) {
                 let Open { record, gateway, .. } = open;
-                let excuse = Excuse::Unheard(open.t);
+                let excuse = Excuse::Unanswered(open.t);
                 self.suspicions.push(Suspicion {
                     rule,
                     record,
@@ -367,7 +367,7 @@ impl Checker {
         end: RequestEnd,
         why: &str,
     ) {
-        self.report.unheard += 1;
+        self.report.unanswered += 1;
         let gateway = open.gateway;
         let (rule, excuse, what) = match end {
             RequestEnd::NothingFor(waited) if waited >= ANSWER_TIMEOUT_MS => {

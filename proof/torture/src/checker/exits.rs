@@ -6,7 +6,7 @@ use crate::history::Wish;
 /// What happened to the store so long before a gateway is asked to end may still keep it from its end, in
 /// microseconds: for 30 s a claim that was not answered may yet arrive, and is looked for every 5 s
 /// (`LATE_MAX` in the engine).
-const UNHEARD: u64 = 35_000_000;
+const UNANSWERED: u64 = 35_000_000;
 
 /// What a gateway was asked for, and what came of it.
 #[derive(Debug)]
@@ -45,7 +45,7 @@ impl Checker {
                     || self.faults.promotion(from, until).is_some()
             }
             Wish::End => {
-                let from = since.saturating_sub(UNHEARD);
+                let from = since.saturating_sub(UNANSWERED);
                 let began = self.faults.last_start(gateway, from, since);
                 let from = began.map_or(from, |began| from.max(began.saturating_sub(AFTERMATH)));
                 self.faults.store_loss(gateway, from, until).is_some()

@@ -72,7 +72,7 @@ impl Checker {
             Excuse::Any => self.faults.any(gateway, before(SLACK), until).is_some(),
             Excuse::Gateway => self.faults.of_gateway(gateway, before(SLACK), until).is_some(),
             Excuse::Term => self.faults.is_termed(gateway, before(SLACK), until),
-            Excuse::Unheard(asked) => {
+            Excuse::Unanswered(asked) => {
                 let from = asked.saturating_sub(AFTERMATH);
                 self.faults.store_loss(gateway, from, until).is_some()
             }

@@ -64,7 +64,7 @@ pub struct Report {
     /// Of these, those that were not recorded yet.
     pub unrecorded: u64,
     /// Requests without an answer.
-    pub unheard: u64,
+    pub unanswered: u64,
     /// Answers without an outcome, by code.
     pub refusals: BTreeMap<String, u64>,
     /// Records.
@@ -176,14 +176,14 @@ impl fmt::Display for Report {
         writeln!(
             f,
             "  {} takeovers, {} keys executed again, {} late executions, {} stale writes refused, \
-             {} keys unknown, {} outcomes unrecorded, {} requests unheard",
+             {} keys unknown, {} outcomes unrecorded, {} requests unanswered",
             self.takeovers,
             self.executed_again,
             self.late,
             self.refused,
             self.unknown,
             self.unrecorded,
-            self.unheard
+            self.unanswered
         )?;
         writeln!(f, "  faults: {}", counts(&self.faults))?;
         writeln!(f, "  refusals: {}", counts(&self.refusals))?;

@@ -37,9 +37,9 @@ async fn setting() -> (Proxy, TcpStream) {
 
 async fn exchange(stream: &mut TcpStream, said: &[u8]) -> io::Result<Vec<u8>> {
     stream.write_all(said).await?;
-    let mut heard = vec![0; said.len()];
-    stream.read_exact(&mut heard).await?;
-    Ok(heard)
+    let mut received = vec![0; said.len()];
+    stream.read_exact(&mut received).await?;
+    Ok(received)
 }
 
 /// Each fault, on an idle network and on one with traffic.
@@ -99,13 +99,13 @@ async fn a_slow_network_passes_a_few_bytes_at_a_time() {
 async fn a_network_is_slow_for_no_longer_than_its_fault() {
     let (proxy, mut stream) = setting().await;
     proxy.set(Toxic::Slow { bytes_per_second: 20 });
-    let (said, mut heard) = (vec![7; 10_000], vec![0; 10_000]);
+    let (said, mut received) = (vec![7; 10_000], vec![0; 10_000]);
     stream.write_all(&said).await.expect("sent");
-    stream.read_exact(&mut heard[..1]).await.expect("it has begun");
+    stream.read_exact(&mut received[..1]).await.expect("it has begun");
     proxy.set(Toxic::None);
     // Slowly it would take eight minutes.
-    timeout(LONG, stream.read_exact(&mut heard[1..])).await.expect("in time").expect("an echo");
-    assert_eq!(heard, said);
+    timeout(LONG, stream.read_exact(&mut received[1..])).await.expect("in time").expect("an echo");
+    assert_eq!(received, said);
 }
 
 #[tokio::test]
@@ -114,11 +114,11 @@ async fn a_black_hole_swallows_one_way_and_gives_back_when_it_is_over() {
         let (proxy, mut stream) = setting().await;
         proxy.set(Toxic::BlackHole { direction });
         stream.write_all(b"anyone?").await.expect("the write succeeds");
-        let mut heard = [0; 7];
-        timeout(SHORT, stream.read_exact(&mut heard)).await.expect_err("nothing comes");
+        let mut received = [0; 7];
+        timeout(SHORT, stream.read_exact(&mut received)).await.expect_err("nothing comes");
         proxy.set(Toxic::None);
-        timeout(LONG, stream.read_exact(&mut heard)).await.expect("in time").expect("an echo");
-        assert_eq!(&heard, b"anyone?");
+        timeout(LONG, stream.read_exact(&mut received)).await.expect("in time").expect("an echo");
+        assert_eq!(&received, b"anyone?");
     }
 }
 
@@ -126,16 +126,16 @@ async fn a_black_hole_swallows_one_way_and_gives_back_when_it_is_over() {
 async fn a_cut_closes_the_connection_within_its_bytes() {
     let (proxy, mut stream) = setting().await;
     proxy.set(Toxic::Cut { after_bytes: 4 });
-    let heard = timeout(LONG, exchange(&mut stream, b"more than four")).await.expect("in time");
-    heard.expect_err("it is cut");
+    let received = timeout(LONG, exchange(&mut stream, b"more than four")).await.expect("in time");
+    received.expect_err("it is cut");
 }
 
 #[tokio::test]
 async fn a_reset_is_seen_as_one_in_mid_reply() {
     let (proxy, mut stream) = setting().await;
     proxy.set(Toxic::Reset { after_bytes: 4 });
-    let heard = timeout(LONG, exchange(&mut stream, b"more than four")).await.expect("in time");
-    assert_eq!(heard.expect_err("a reset").kind(), io::ErrorKind::ConnectionReset);
+    let received = timeout(LONG, exchange(&mut stream, b"more than four")).await.expect("in time");
+    assert_eq!(received.expect_err("a reset").kind(), io::ErrorKind::ConnectionReset);
 }
 
 #[tokio::test]
@@ -143,10 +143,10 @@ async fn a_half_open_connection_is_silent_until_it_is_over() {
     let (proxy, mut stream) = setting().await;
     proxy.set(Toxic::HalfOpen);
     stream.write_all(b"anyone?").await.expect("the write succeeds");
-    let mut heard = [0; 1];
-    timeout(SHORT, stream.read(&mut heard)).await.expect_err("nothing comes");
+    let mut received = [0; 1];
+    timeout(SHORT, stream.read(&mut received)).await.expect_err("nothing comes");
     proxy.set(Toxic::None);
-    let ended = timeout(LONG, stream.read(&mut heard)).await.expect("in time");
+    let ended = timeout(LONG, stream.read(&mut received)).await.expect("in time");
     assert!(matches!(ended, Ok(0) | Err(_)), "{ended:?}");
 }
 
@@ -166,19 +166,19 @@ async fn listening() -> (Proxy, tokio::sync::mpsc::UnboundedReceiver<Vec<u8>>) {
     let listener = TcpListener::bind("127.0.0.1:0").await.expect("a port");
     let proxy = Proxy::start(1).await.expect("a proxy");
     proxy.lead_to(Some(listener.local_addr().expect("an address")));
-    let (hear, heard) = tokio::sync::mpsc::unbounded_channel();
+    let (send, received) = tokio::sync::mpsc::unbounded_channel();
     tokio::spawn(async move {
         while let Ok((mut stream, _)) = listener.accept().await {
-            let hear = hear.clone();
+            let send = send.clone();
             tokio::spawn(async move {
                 let _ = stream.write_all(b"hello").await;
                 let mut said = Vec::new();
                 let _ = stream.read_to_end(&mut said).await;
-                let _ = hear.send(said);
+                let _ = send.send(said);
             });
         }
     });
-    (proxy, heard)
+    (proxy, received)
 }
 
 /// A connection through which something was sent while it stood still.
@@ -196,13 +196,13 @@ async fn late(proxy: &Proxy, is_queued: bool) -> TcpStream {
 
 #[tokio::test]
 async fn late_bytes_arrive_after_the_sender_has_closed() {
-    let (proxy, mut heard) = listening().await;
+    let (proxy, mut received) = listening().await;
     drop(late(&proxy, false).await);
     // A new connection is as good as ever.
     let mut new = TcpStream::connect(proxy.address()).await.expect("a connection");
     new.write_all(b"new").await.expect("sent");
     drop(new);
-    assert_eq!(timeout(LONG, heard.recv()).await.expect("in time"), Some(b"new".to_vec()));
+    assert_eq!(timeout(LONG, received.recv()).await.expect("in time"), Some(b"new".to_vec()));
     // Until the next wave.
     let mut newer = TcpStream::connect(proxy.address()).await.expect("a connection");
     newer.read_exact(&mut [0; 5]).await.expect("a greeting");
@@ -214,27 +214,27 @@ async fn late_bytes_arrive_after_the_sender_has_closed() {
     }
     drop(newer);
     proxy.set(Toxic::None);
-    let mut said = [heard.recv().await, heard.recv().await];
+    let mut said = [received.recv().await, received.recv().await];
     said.sort();
     assert_eq!(said, [Some(b"late".to_vec()), Some(b"later".to_vec())]);
 }
 
 #[tokio::test]
 async fn late_bytes_never_arrive_after_a_reset() {
-    let (proxy, mut heard) = listening().await;
+    let (proxy, mut received) = listening().await;
     let stream = late(&proxy, false).await;
     stream.set_zero_linger().expect("set");
     drop(stream);
-    let said = timeout(LONG, heard.recv()).await.expect("in time");
+    let said = timeout(LONG, received.recv()).await.expect("in time");
     assert_eq!(said, Some(Vec::new()));
 }
 
 #[tokio::test]
 async fn delayed_bytes_arrive_before_the_reset_behind_them() {
-    let (proxy, mut heard) = listening().await;
+    let (proxy, mut received) = listening().await;
     let stream = late(&proxy, true).await;
     stream.set_zero_linger().expect("set");
     drop(stream);
     proxy.set(Toxic::None);
-    assert_eq!(timeout(LONG, heard.recv()).await.expect("in time"), Some(b"late".to_vec()));
+    assert_eq!(timeout(LONG, received.recv()).await.expect("in time"), Some(b"late".to_vec()));
 }

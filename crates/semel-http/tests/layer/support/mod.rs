@@ -209,7 +209,7 @@ impl Reply {
     }
 }
 
-/// An engine whose words can be heard: see [`Logs::install`].
+/// An engine whose log lines are captured: see [`Logs::install`].
 pub(crate) fn engine_over(store: impl Store, limits: Limits) -> Engine {
     Logs::install();
     Engine::with_limits(store, limits)

@@ -134,8 +134,8 @@ fn a_retry_after_an_outage_that_outlasted_the_lease_is_a_trial() {
 
 #[test]
 fn a_case_that_shows_no_takeover_is_no_trial() {
-    let mut unheard = away(Tier::Strong, "store-outage");
-    assert_eq!(trials(unheard.info(5_200, 2, "timeout 160")), 0, "no answer");
+    let mut unanswered = away(Tier::Strong, "store-outage");
+    assert_eq!(trials(unanswered.info(5_200, 2, "timeout 160")), 0, "no answer");
     let mut refused = away(Tier::Strong, "store-outage");
     assert_eq!(trials(refused.fail(5_055, 2, 503, "idempotency_store_unavailable")), 0);
     let mut near = away(Tier::Strong, "clock-forward");
