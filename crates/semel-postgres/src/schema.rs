@@ -30,7 +30,7 @@ struct Migration {
     needs: i32,
 }
 
-const MIGRATIONS: [Migration; 3] = [
+const MIGRATIONS: [Migration; 4] = [
     Migration { version: 1, name: "record", sql: include_str!("../sql/0001_record.sql"), needs: 1 },
     Migration {
         version: 2,
@@ -44,6 +44,7 @@ const MIGRATIONS: [Migration; 3] = [
         sql: include_str!("../sql/0003_recovery.sql"),
         needs: 1,
     },
+    Migration { version: 4, name: "outbox", sql: include_str!("../sql/0004_outbox.sql"), needs: 1 },
 ];
 
 /// The newest version that this program knows.

@@ -149,7 +149,7 @@ impl SameTransaction {
         );
         let settle = format!(
             "SELECT expires FROM {schema}.settle_in_transaction\
-             ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14, $15)"
+             ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14, $15, $16, $17)"
         );
         let salt = schema.salt();
         Self { shared: Arc::new(Shared { claim, settle, salt, retry: Retry::default() }) }

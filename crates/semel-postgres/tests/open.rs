@@ -76,7 +76,12 @@ async fn an_older_schema_is_upgraded_and_keeps_its_records() {
     let schema = schema_of(&url);
     let back = format!(
         "DROP TABLE {schema}.outbox;
-         DROP FUNCTION {schema}.claim_in_transaction, {schema}.settle_in_transaction,
+         DO $$ DECLARE f regprocedure; BEGIN
+             FOR f IN SELECT oid FROM pg_proc WHERE pronamespace = '{schema}'::regnamespace
+                      AND proname = 'settle_in_transaction'
+             LOOP EXECUTE 'DROP FUNCTION ' || f; END LOOP;
+         END $$;
+         DROP FUNCTION {schema}.claim_in_transaction, {schema}.stage, {schema}.check_event,
                        {schema}.transaction_began, {schema}.permit_ended,
                        {schema}.claimed_elsewhere;
          DELETE FROM {schema}.migration WHERE version > 1"

@@ -1,5 +1,5 @@
 use bytes::Bytes;
-use semel_core::{Owner, RecordId};
+use semel_core::{Owner, RecordId, Timestamp};
 use sha2::{Digest as _, Sha256};
 
 /// A message to other systems, published once and only if the transaction commits.
@@ -11,15 +11,18 @@ use sha2::{Digest as _, Sha256};
 ///
 /// let event = Event::new("transfers", r#"{"amount":100}"#)
 ///     .key("account-7")
+///     .event_type("transfer.made")
 ///     .header("content-type", "application/json");
 /// # drop(event);
 /// ```
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Event {
     topic: String,
+    event_type: Option<String>,
     key: Option<String>,
     headers: Vec<(String, String)>,
     payload: Bytes,
+    not_before: Option<Timestamp>,
 }
 
 /// Events as columns: one array each, so that all are written by one statement.
@@ -30,6 +33,9 @@ pub(crate) struct EventColumns {
     pub(crate) keys: Vec<Option<String>>,
     pub(crate) headers: Vec<String>,
     pub(crate) payloads: Vec<Bytes>,
+    pub(crate) types: Vec<String>,
+    /// In milliseconds since 1970.
+    pub(crate) not_befores: Vec<Option<i64>>,
 }
 
 // === impl Event ===
@@ -38,7 +44,14 @@ impl Event {
     /// An event for a topic, queue or subject.
     pub fn new(topic: impl Into<String>, payload: impl Into<Bytes>) -> Self {
         let (topic, payload) = (topic.into(), payload.into());
-        Self { topic, key: None, headers: Vec::new(), payload }
+        Self { topic, event_type: None, key: None, headers: Vec::new(), payload, not_before: None }
+    }
+
+    /// The kind of event, for its consumers; the topic by default. It is published as `ce-type`.
+    #[must_use]
+    pub fn event_type(mut self, event_type: impl Into<String>) -> Self {
+        self.event_type = Some(event_type.into());
+        self
     }
 
     /// Events of one key are published in the order in which they were written. That is the order in
@@ -50,7 +63,15 @@ impl Event {
         self
     }
 
-    /// A header for the message. Of two with the same name the later counts.
+    /// The event is not published before this time, by the clock of the database. Later events of its key do not wait
+    /// for it.
+    #[must_use]
+    pub const fn not_before(mut self, time: Timestamp) -> Self {
+        self.not_before = Some(time);
+        self
+    }
+
+    /// A header for the message, such as `traceparent`. Of two with the same name the later counts.
     #[must_use]
     pub fn header(mut self, name: impl Into<String>, value: impl Into<String>) -> Self {
         self.headers.push((name.into(), value.into()));
@@ -70,8 +91,10 @@ impl EventColumns {
     pub(crate) fn new(record: RecordId, owner: Owner, events: Vec<Event>) -> Self {
         let mut columns = Self::default();
         for (place, event) in events.into_iter().enumerate() {
-            let Event { topic, key, headers, payload } = event;
+            let Event { topic, event_type, key, headers, payload, not_before } = event;
             columns.ids.push(event_id(record, owner, place as u64));
+            columns.types.push(event_type.unwrap_or_else(|| topic.clone()));
+            columns.not_befores.push(not_before.map(millis));
             columns.topics.push(topic);
             columns.keys.push(key);
             let headers = headers.into_iter().map(|(name, value)| (name, value.into())).collect();
@@ -81,6 +104,14 @@ impl EventColumns {
         columns
     }
 }
+
+/// As the database takes it.
+fn millis(time: Timestamp) -> i64 {
+    i64::try_from(time.as_millis()).unwrap_or(i64::MAX).min(YEAR_9999_MS)
+}
+
+/// The last millisecond of the year 9999: the database refuses times beyond its own range.
+const YEAR_9999_MS: i64 = 253_402_300_799_999;
 
 /// A UUID of version 8: the start of a hash over the record, the attempt and the position.
 fn event_id(record: RecordId, owner: Owner, place: u64) -> u128 {
@@ -123,6 +154,15 @@ mod tests {
             assert_eq!(&text[12..13], "8");
             assert!(["8", "9", "a", "b"].contains(&&text[16..17]), "{text}");
         }
+    }
+
+    #[test]
+    fn a_type_is_the_topic_unless_it_is_set() {
+        let far = Timestamp::from_millis(u64::MAX);
+        let events = vec![Event::new("t", ""), Event::new("t", "").event_type("e").not_before(far)];
+        let columns = EventColumns::new(RECORD, OWNER, events);
+        assert_eq!(columns.types, ["t", "e"]);
+        assert_eq!(columns.not_befores, [None, Some(YEAR_9999_MS)]);
     }
 
     #[test]

@@ -23,7 +23,7 @@ pub(super) struct FastPath {
 
 /// The number of parameters of a settle without and with an event.
 const OF_RECORD: usize = 9;
-const WITH_EVENTS: usize = 14;
+const WITH_EVENTS: usize = 16;
 
 /// The verdict of [`lookup_sql`] that leaves the decision to the function.
 const UNDECIDED: i16 = 9;
@@ -131,7 +131,8 @@ fn record_sql(schema: &SchemaName) -> String {
 /// A single event, from arrays of one element.
 fn event_sql(schema: &SchemaName) -> String {
     format!(
-        "INSERT INTO {schema}.outbox (event, topic, key, headers, payload, record)
-         VALUES (($10)[1], ($11)[1], ($12)[1], ($13)[1]::jsonb, ($14)[1], $1)"
+        "INSERT INTO {schema}.outbox (event, topic, key, headers, payload, type, not_before, record)
+         VALUES (($10)[1], ($11)[1], ($12)[1], ($13)[1]::jsonb, ($14)[1], ($15)[1],
+                 to_timestamp(($16)[1] / 1000.0), $1)"
     )
 }

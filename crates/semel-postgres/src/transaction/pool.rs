@@ -77,6 +77,11 @@ impl TransactionPool {
         Self { busy_timeout: limit, ..self }
     }
 
+    /// The mode in this pool's schema, with its retry rule.
+    pub fn same_transaction(&self) -> SameTransaction {
+        self.same.clone()
+    }
+
     /// Does a piece of work once; see [`SameTransaction::once`].
     pub async fn once<W>(
         &self,

@@ -36,7 +36,7 @@ pub trait Session: Send {
         request: &ClaimRequest,
     ) -> impl Future<Output = Result<ClaimReply, Self::Error>> + Send;
 
-    /// Runs `sql` with `request` as its fifteen parameters, and returns the resulting number.
+    /// Runs `sql` with `request` as its seventeen parameters, and returns the resulting number.
     fn settle(
         &mut self,
         sql: &str,

@@ -61,6 +61,8 @@ impl Session for Transaction<'_, Postgres> {
             .bind(&events.keys)
             .bind(&events.headers)
             .bind(payloads)
+            .bind(&events.types)
+            .bind(&events.not_befores)
             .bind(request.replaces)
             .fetch_one(&mut **self)
             .await?;

@@ -10,8 +10,8 @@ type Param<'a> = (&'a (dyn ToSql + Sync), Type);
 
 const CLAIM_TYPES: [Type; 5] = [Type::BYTEA, Type::BYTEA, Type::INT8, Type::INT8, Type::INT2];
 
-/// The first nine are the record's, the next five those of its event.
-pub(super) const SETTLE_TYPES: [Type; 15] = [
+/// The first nine are the record's, the next seven those of its events.
+pub(super) const SETTLE_TYPES: [Type; 17] = [
     Type::BYTEA,
     Type::BYTEA,
     Type::UUID,
@@ -26,6 +26,8 @@ pub(super) const SETTLE_TYPES: [Type; 15] = [
     Type::TEXT_ARRAY,
     Type::TEXT_ARRAY,
     Type::BYTEA_ARRAY,
+    Type::TEXT_ARRAY,
+    Type::INT8_ARRAY,
     Type::INT8,
 ];
 
@@ -115,7 +117,7 @@ impl<'a> SettleValues<'a> {
         }
     }
 
-    pub(super) fn params(&self) -> [&(dyn ToSql + Sync); 15] {
+    pub(super) fn params(&self) -> [&(dyn ToSql + Sync); 17] {
         let SettleRequest { replaces, began, events, .. } = self.request;
         [
             &self.id,
@@ -132,6 +134,8 @@ impl<'a> SettleValues<'a> {
             &events.keys,
             &events.headers,
             &self.payloads,
+            &events.types,
+            &events.not_befores,
             replaces,
         ]
     }

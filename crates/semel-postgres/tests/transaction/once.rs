@@ -125,7 +125,8 @@ async fn events_are_kept_as_they_were_staged() {
 async fn as_staged(work: for<'w> fn(&'w mut Work<'_, Tx>) -> WorkFuture<'w>) {
     let bank = Bank::open().await;
     bank.once("k", conflict(), work).await.unwrap();
-    let sql = "SELECT topic, key, headers::text, payload, record FROM outbox ORDER BY seq";
+    let sql = "SELECT topic, key, headers::text, payload, record, type = topic, not_before IS NULL
+               FROM outbox ORDER BY seq";
     let rows = bank.session.query(sql, &[]).await.unwrap();
     let result: Vec<(&str, Option<&str>, &str, &[u8])> =
         rows.iter().map(|row| (row.get(0), row.get(1), row.get(2), row.get(3))).collect();
@@ -136,6 +137,7 @@ async fn as_staged(work: for<'w> fn(&'w mut Work<'_, Tx>) -> WorkFuture<'w>) {
     assert_eq!(result, expected[..result.len()]);
     for row in rows {
         assert_eq!(row.get::<_, &[u8]>(4), id("k").as_bytes());
+        assert!(row.get(5) && row.get(6));
     }
 }
 

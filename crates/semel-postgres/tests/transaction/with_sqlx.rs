@@ -4,7 +4,7 @@ use std::str::FromStr as _;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
 
-use semel_core::{Attempt, Fence, Outcome, Policy, Reply, ResultId, Settlement};
+use semel_core::{Attempt, Fence, Outcome, Policy, Reply, ResultId, Settlement, Timestamp};
 use semel_postgres::transaction::{
     Database, Event, OnceError, Retry, TransactionClaim, Work, WorkFuture,
 };
@@ -87,7 +87,7 @@ async fn both_drivers_see_each_others_records() {
 
 /// The rows of the outbox, with the ids of their events.
 async fn outbox(bank: &Bank) -> Vec<String> {
-    let sql = "SELECT (o.event, o.topic, o.key, o.headers, o.payload, o.record)::text
+    let sql = "SELECT (o.event, o.topic, o.type, o.key, o.headers, o.payload, o.record, o.not_before)::text
                FROM outbox o ORDER BY seq";
     let rows = bank.session.query(sql, &[]).await.unwrap();
     rows.iter().map(|row| row.get(0)).collect()
@@ -106,7 +106,7 @@ async fn write_events<D: Database>(database: &D, bank: &Bank, attempt: &Attempt,
 async fn both_drivers_write_the_same_events() {
     let events = [
         Event::new("entries", vec![0, 0xff]).key("anna").header("a", "1").header("b", "\"2\""),
-        Event::new("audit", ""),
+        Event::new("audit", "").event_type("looked").not_before(Timestamp::from_millis(1_500)),
     ];
     for count in 1..=2 {
         let (one, two) = (Bank::open().await, Bank::open().await);
