@@ -2,13 +2,14 @@
 //! retry gets the first answer back.
 //!
 //! This crate is the way in for Rust services: it gathers the protocol ([`core`]), the stores
-//! ([`store`]) and the [`Engine`] that drives them. Five features add to it:
+//! ([`store`]) and the [`Engine`] that drives them. Six features add to it:
 //!
 //! | feature | module | what |
 //! |---|---|---|
 //! | `embedded` | `embedded` | the durable store in a directory |
 //! | `http` | `http` | the HTTP contract, and a tower layer for axum, hyper and tonic |
 //! | `jwt` | `http::jwt` | JSON Web Tokens that identify a client, verified |
+//! | `messaging` | `messaging` | the inbox: a message that is delivered many times takes effect once |
 //! | `postgres` | `postgres` | the durable store on PostgreSQL, which several processes share |
 //! | `redis` | `redis` | the fast store on Redis or Redis Cluster, which several processes share |
 //!
@@ -95,6 +96,8 @@ pub use semel_engine::{
 };
 #[cfg(feature = "http")]
 pub use semel_http as http;
+#[cfg(feature = "messaging")]
+pub use semel_messaging as messaging;
 #[cfg(feature = "postgres")]
 pub use semel_postgres as postgres;
 #[cfg(feature = "redis")]
