@@ -12,6 +12,7 @@ mod idempotent;
 mod outcome;
 mod protect;
 mod reading;
+mod rejected;
 mod rejection;
 mod replay;
 mod routing;

@@ -5,6 +5,7 @@ use std::sync::Arc;
 use http::{Method, Request, Response, Version};
 use semel_core::Key;
 
+use super::rejected::Rejected;
 use super::rejection::Rejection;
 use super::{MatchedRoute, RequestBody, ResponseBody};
 use crate::extract::{KeyProblem, key_in_headers, looks_into_body};
@@ -91,6 +92,6 @@ fn tagged<B>(mut request: Request<B>, route: &Arc<Route>) -> Request<B> {
 impl Refusal {
     /// The response. It closes the connection: after an ambiguous request no further one is read.
     pub(crate) fn answer<R>(self) -> Response<ResponseBody<R>> {
-        Rejection::ambiguous(self.ambiguity).answer(&self.route, self.version)
+        Rejected::from(Rejection::Ambiguous(self.ambiguity)).answer(&self.route, self.version)
     }
 }
