@@ -105,20 +105,17 @@ impl Failure {
 
     /// Its code, and whether the work may have happened.
     const fn row(&self) -> (Code, OutcomeKind) {
+        use OutcomeKind::{FailedForNow, Unknown};
         match self {
-            Self::Ambiguous(_) | Self::OutsideBase => {
-                (Code::RequestRefused, OutcomeKind::FailedForNow)
-            }
-            Self::Busy(_) => (Code::TooBusy, OutcomeKind::FailedForNow),
-            Self::NotSent(_) | Self::NoTunnel(_) => {
-                (Code::UpstreamUnreachable, OutcomeKind::FailedForNow)
-            }
+            Self::Ambiguous(_) | Self::OutsideBase => (Code::RequestRefused, FailedForNow),
+            Self::Busy(_) => (Code::TooBusy, FailedForNow),
+            Self::NotSent(_) | Self::NoTunnel(_) => (Code::UpstreamUnreachable, FailedForNow),
             Self::Lost(_) | Self::Switched | Self::ReplyBroken => {
-                (Code::UpstreamUnreachable, OutcomeKind::Unknown)
+                (Code::UpstreamUnreachable, Unknown)
             }
-            Self::BodyBroken => (Code::RequestBodyBroken, OutcomeKind::Unknown),
-            Self::BodyTimedOut => (Code::RequestTimeout, OutcomeKind::Unknown),
-            Self::Late { .. } => (Code::UpstreamTimeout, OutcomeKind::Unknown),
+            Self::BodyBroken => (Code::RequestBodyBroken, Unknown),
+            Self::BodyTimedOut => (Code::RequestTimeout, Unknown),
+            Self::Late { .. } => (Code::UpstreamTimeout, Unknown),
         }
     }
 }

@@ -93,7 +93,11 @@ impl hyper::service::Service<Request<Incoming>> for Entry {
                 let future = self.enter(&pipeline, request, &activity, &in_work);
                 (Way::Pipeline { future }, Some(in_work))
             }
-            Err(failure) => (Way::Refused { response: Some(refuse(&failure, version)) }, None),
+            Err(failure) => {
+                let mut response = failure.response(true);
+                close(&mut response, version);
+                (Way::Refused { response: Some(response) }, None)
+            }
         };
         Answering { way, request: Some(in_service), version, activity, in_work }
     }
@@ -251,12 +255,6 @@ fn is_host(host: &[u8]) -> bool {
         && port.len() <= 6
         && port.iter().skip(1).all(u8::is_ascii_digit);
     !name.is_empty() && name.iter().all(is_name) && is_port
-}
-
-fn refuse(failure: &Failure, version: Version) -> Response<ResponseBody<UpstreamBody>> {
-    let mut response = failure.response(true);
-    close(&mut response, version);
-    response
 }
 
 /// Ends the connection after this response. Not needed with HTTP/2.
