@@ -13,6 +13,7 @@
 //! - `tokens`: the keys by which tokens are verified, refreshed while the gateway serves
 //! - `store`: the store that the configuration names, with its wrappers
 //! - `client`: a connection of a client: its stream, time limits and bodies
+//! - `failure`: why the gateway answers in place of the upstream, and with which problem
 //! - `proxy`: connections to the upstream, and the exchanges on them
 //! - `pipeline`: the layer around the proxy, as configured; a reload replaces it
 //! - `server`: the listener, the threads, and HTTP on connections of clients
@@ -24,6 +25,7 @@ mod client;
 pub mod config;
 pub mod descriptors;
 mod error;
+mod failure;
 mod forwarded;
 mod gateway;
 mod limit;

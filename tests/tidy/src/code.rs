@@ -1,6 +1,8 @@
 //! Source files and manifests.
 
-use crate::files::{files, read};
+use std::path::PathBuf;
+
+use crate::files::{files, product_code, product_files, read, root};
 
 #[test]
 fn no_source_file_is_too_long_to_read() {
@@ -32,5 +34,19 @@ fn every_crate_shares_the_lints() {
             "{} has lints of its own",
             path.display()
         );
+    }
+}
+
+/// Each crate, and its one place where what went wrong becomes a problem.
+const PROBLEMS: [(&str, &str); 2] =
+    [("semel-http", "layer/rejection.rs"), ("semel-gateway", "failure.rs")];
+
+#[test]
+fn problems_are_made_in_one_place() {
+    for (name, place) in PROBLEMS {
+        let source = root().join("crates").join(name).join("src");
+        let makes_one = |path: &PathBuf| product_code(path).contains("Problem::new(");
+        let found: Vec<_> = product_files(&source).into_iter().filter(makes_one).collect();
+        assert_eq!(found, [source.join(place)], "{name} makes problems");
     }
 }

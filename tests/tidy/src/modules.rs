@@ -1,10 +1,9 @@
 //! One direction inside each crate: its top-level modules form no cycle.
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::fs;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 
-use crate::files::{read, root};
+use crate::files::{product_code, product_files, read, root};
 
 /// The crates that are free of cycles, and stay so.
 const ONE_DIRECTION: [&str; 7] = [
@@ -49,12 +48,12 @@ fn edges(source: &Path) -> Edges {
     let root = read(&source.join("lib.rs"));
     let exports = exports(&root);
     let mut edges = Edges::new();
-    for path in rust_files(source) {
+    for path in product_files(source) {
         let module = top_level(source, &path);
         if module == "lib" {
             continue;
         }
-        let names = crate_paths(&code(&read(&path)));
+        let names = crate_paths(&product_code(&path));
         let modules = names.into_iter().filter_map(|name| {
             let module = exports.get(&name).cloned().unwrap_or(name);
             is_module(source, &module).then_some(module)
@@ -140,12 +139,6 @@ fn reachable(edges: &Edges, from: &str) -> BTreeSet<String> {
     reached
 }
 
-/// Without comments and without inline tests.
-fn code(text: &str) -> String {
-    let text = text.split("#[cfg(test)]\nmod ").next().unwrap_or_default();
-    text.lines().filter(|line| !line.trim_start().starts_with("//")).collect::<Vec<_>>().join("\n")
-}
-
 fn is_module(source: &Path, name: &str) -> bool {
     source.join(format!("{name}.rs")).exists() || source.join(name).is_dir()
 }
@@ -154,21 +147,4 @@ fn top_level(source: &Path, path: &Path) -> String {
     let inside = path.strip_prefix(source).expect("a path inside");
     let first = inside.components().next().expect("a name").as_os_str().to_string_lossy();
     first.trim_end_matches(".rs").to_owned()
-}
-
-/// The product's files: `tests.rs` and folders named `tests` are left out.
-fn rust_files(directory: &Path) -> Vec<PathBuf> {
-    let mut found = Vec::new();
-    for entry in fs::read_dir(directory).expect("a directory") {
-        let path = entry.expect("an entry").path();
-        if path.ends_with("tests.rs") || path.ends_with("tests") {
-            continue;
-        }
-        if path.is_dir() {
-            found.extend(rust_files(&path));
-        } else if path.extension().is_some_and(|it| it == "rs") {
-            found.push(path);
-        }
-    }
-    found
 }

@@ -16,19 +16,7 @@ use super::obtain::obtain;
 use super::pool::Pool;
 use super::upstream::{Body, Upstream, UpstreamConnection};
 use crate::client::Activity;
-
-/// Why there is no reply.
-#[derive(Debug)]
-pub(crate) enum Failure {
-    /// The upstream has certainly not received the request.
-    NotSent(String),
-    /// The gateway itself is at a limit of connections: the upstream has certainly not received the request.
-    Busy(String),
-    /// The upstream may have received the request.
-    Lost(hyper::Error),
-    /// The upstream took too long, and may have executed the request.
-    Late,
-}
+use crate::failure::Failure;
 
 /// How long the upstream may take, and the class of its latency.
 pub(crate) struct ExchangeTimeouts {
@@ -74,7 +62,7 @@ pub(crate) async fn exchange(
             (Err(mut error), _) => match error.take_message() {
                 Some(unsent) if !is_fresh => request = unsent,
                 Some(_) => return Err(Failure::NotSent(error.into_error().to_string())),
-                None => return Err(Failure::Lost(error.into_error())),
+                None => return Err(Failure::lost(error.into_error())),
             },
         }
     }
@@ -99,7 +87,7 @@ async fn send(
             ready!(alarm.as_mut().poll(context));
             match timeouts.extended() {
                 Some(deadline) => alarm.as_mut().reset(deadline),
-                None => return Poll::Ready(Err(Failure::Late)),
+                None => return Poll::Ready(Err(Failure::Late { limit: timeouts.limit })),
             }
         }
     })

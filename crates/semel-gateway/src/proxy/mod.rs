@@ -18,7 +18,6 @@ pub(crate) use context::RequestContext;
 pub(crate) use lines::Lines;
 
 use std::convert::Infallible;
-use std::error::Error;
 use std::pin::Pin;
 use std::sync::Arc;
 use std::task::{Context, Poll};
@@ -27,18 +26,17 @@ use std::time::Duration;
 use http::header::{self, HeaderValue};
 use http::{Request, Response, StatusCode, Version};
 use http_body::Body as _;
+use semel_http::MatchedRoute;
 use semel_http::headers::IDEMPOTENCY_FENCE;
-use semel_http::problem::{Code, Problem};
-use semel_http::{MatchedRoute, OutcomeKind};
 use tokio::time::Instant;
 use tower_service::Service;
 
 use self::body::TimeLimits;
-use self::exchange::{ExchangeTimeouts, Failure, exchange};
+use self::exchange::{ExchangeTimeouts, exchange};
 use self::latency::RequestClass;
 use self::pool::Pool;
 use self::upstream::{Body, Upstream};
-use crate::client::ClientError;
+use crate::failure::Failure;
 
 /// The service beneath the layer. It never fails, but may answer in place of the upstream.
 #[derive(Clone)]
@@ -81,7 +79,7 @@ impl Shared {
         let class = RequestClass::of(route.as_ref(), request.method().is_safe());
         let limit = route.map_or(self.upstream_timeout, |route| route.policy().upstream_timeout);
         if !self.address(&mut request) {
-            return refused("the path leads out of the base path of the upstream");
+            return Failure::OutsideBase.response(true);
         }
         let (client, in_work) = match request.extensions_mut().remove::<RequestContext>() {
             Some(RequestContext { activity, upgrade: Some(upgrade), .. }) => {
@@ -96,7 +94,7 @@ impl Shared {
         let timeouts = ExchangeTimeouts { class, limit, deadline: Instant::now() + limit, client };
         match exchange(&self.upstream, self.pool, request, &timeouts).await {
             Ok((response, _)) if response.status() == StatusCode::SWITCHING_PROTOCOLS => {
-                switched(is_retry_safe, &self.lines)
+                self.failed(&Failure::Switched, is_retry_safe)
             }
             Ok((mut response, mut connection)) => {
                 connection.note_keep_alive(response.headers());
@@ -108,8 +106,13 @@ impl Shared {
                 // The reply's connection is in use until the reply has been read, and the request counts as long.
                 response.map(|body| UpstreamBody::new(body, connection, self.pool, limits, in_work))
             }
-            Err(failure) => failure.into_response(limit, is_retry_safe, &self.lines),
+            Err(failure) => self.failed(&failure, is_retry_safe),
         }
+    }
+
+    fn failed(&self, failure: &Failure, is_retry_safe: bool) -> Response<UpstreamBody> {
+        self.lines.log(failure);
+        failure.response(is_retry_safe)
     }
 
     /// Rewrites target and `Host` for the upstream. Returns `false` if the path leads out of the base path.
@@ -137,94 +140,4 @@ impl Shared {
 /// fence, or if its method is safe.
 fn is_retry_safe(request: &Request<Body>) -> bool {
     request.method().is_safe() || request.headers().contains_key(IDEMPOTENCY_FENCE)
-}
-
-// === impl Failure ===
-
-impl Failure {
-    fn into_response(
-        self,
-        limit: Duration,
-        is_retry_safe: bool,
-        lines: &Lines,
-    ) -> Response<UpstreamBody> {
-        match self {
-            Self::NotSent(error) => {
-                lines.unreachable.line(|left_out| {
-                    tracing::warn!(%error, left_out, "the upstream cannot be reached");
-                });
-                let detail = "the upstream cannot be reached; nothing was executed";
-                let problem = Problem::new(Code::UpstreamUnreachable, detail);
-                answer(problem, OutcomeKind::FailedForNow)
-            }
-            Self::Busy(why) => {
-                lines.busy.line(|left_out| tracing::warn!(why, left_out, "a request was refused"));
-                let detail = format!("{why}; nothing was executed");
-                let problem = Problem::new(Code::TooBusy, detail).with_retry_after(1);
-                answer(problem, OutcomeKind::FailedForNow)
-            }
-            Self::Lost(error) => {
-                let problem = client_fault(&error).unwrap_or_else(|| {
-                    lines.lost.line(|left_out| {
-                        tracing::warn!(%error, left_out, "the upstream broke off");
-                    });
-                    let detail = "the connection to the upstream was lost after the request went \
-                                  out; it may or may not have been executed";
-                    Problem::new(Code::UpstreamUnreachable, detail)
-                });
-                answer(problem.retry_safe(is_retry_safe), OutcomeKind::Unknown)
-            }
-            Self::Late => too_late(limit, is_retry_safe, lines),
-        }
-    }
-}
-
-/// The problem, if the cause is an incomplete body of the client. The upstream may have received a part of it.
-fn client_fault(error: &hyper::Error) -> Option<Problem> {
-    let mut cause = error.source();
-    while let Some(error) = cause {
-        if let Some(fault) = error.downcast_ref::<ClientError<hyper::Error>>() {
-            let (code, detail) = match fault {
-                ClientError::TimedOut(_) => {
-                    (Code::RequestTimeout, "the body took too long to come")
-                }
-                ClientError::Broken(_) => {
-                    (Code::RequestBodyBroken, "the body ended before it was complete")
-                }
-            };
-            return Some(Problem::new(code, detail));
-        }
-        cause = error.source();
-    }
-    None
-}
-
-fn too_late(limit: Duration, is_retry_safe: bool, lines: &Lines) -> Response<UpstreamBody> {
-    lines.late.line(|left_out| tracing::warn!(?limit, left_out, "the upstream took too long"));
-    let detail = format!(
-        "the upstream did not answer within {limit:?}; the request may or may not have been executed"
-    );
-    let problem = Problem::new(Code::UpstreamTimeout, detail).retry_safe(is_retry_safe);
-    answer(problem, OutcomeKind::Unknown)
-}
-
-/// The upstream switched protocols without a request to do so.
-fn switched(is_retry_safe: bool, lines: &Lines) -> Response<UpstreamBody> {
-    lines.switched.line(|left_out| {
-        tracing::warn!(left_out, "the upstream switched protocols unasked");
-    });
-    let detail = "the upstream answered with a protocol that was not asked for; the request may or \
-                  may not have been executed";
-    let problem = Problem::new(Code::UpstreamUnreachable, detail).retry_safe(is_retry_safe);
-    answer(problem, OutcomeKind::Unknown)
-}
-
-fn refused(detail: &str) -> Response<UpstreamBody> {
-    answer(Problem::new(Code::RequestRefused, detail), OutcomeKind::FailedForNow)
-}
-
-fn answer(problem: Problem, kind: OutcomeKind) -> Response<UpstreamBody> {
-    let mut response = problem.into_response();
-    response.extensions_mut().insert(kind);
-    response
 }

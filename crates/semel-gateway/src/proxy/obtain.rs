@@ -7,10 +7,11 @@ use semel_store::is_exhausted;
 use tokio::sync::oneshot;
 use tokio::time::timeout_at;
 
-use super::exchange::{ExchangeTimeouts, Failure};
+use super::exchange::ExchangeTimeouts;
 use super::permits::{Local, NoPermit, Opening};
 use super::pool::Pool;
 use super::upstream::{ConnectError, Upstream, UpstreamConnection};
+use crate::failure::{Busy, Failure};
 use crate::limit::Limit;
 
 /// Waits for a connection. Returns whether it is new.
@@ -88,9 +89,7 @@ pub(super) fn failed(error: &ConnectError) -> Failure {
     match error {
         ConnectError::Io(io) if is_exhausted(io) => {
             Limit::Descriptors.reached();
-            Failure::Busy(
-                "the gateway has no file descriptor, memory or local port left".to_owned(),
-            )
+            Failure::Busy(Busy::Descriptors)
         }
         error => Failure::NotSent(error.to_string()),
     }
@@ -98,7 +97,7 @@ pub(super) fn failed(error: &ConnectError) -> Failure {
 
 pub(super) fn too_many(max: usize) -> Failure {
     Limit::UpstreamConnections.reached();
-    Failure::Busy(format!("all {max} connections to the upstream are in use"))
+    Failure::Busy(Busy::UpstreamConnections { max })
 }
 
 #[cfg(test)]

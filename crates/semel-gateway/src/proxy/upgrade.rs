@@ -12,18 +12,17 @@ use http_body::Body as _;
 use hyper::client::conn::http1;
 use hyper::upgrade::OnUpgrade;
 use hyper_util::rt::TokioIo;
-use semel_http::problem::{Code, Problem};
-use semel_http::{ExecutionStart, OutcomeKind};
+use semel_http::ExecutionStart;
 use tokio::io::copy_bidirectional;
 use tokio::time::{Instant, timeout};
 use tokio_util::sync::CancellationToken;
 
-use super::exchange::Failure;
 use super::obtain::{failed, too_many};
 use super::permits::NoPermit;
 use super::upstream::Body;
-use super::{Shared, UpstreamBody, answer, too_late};
+use super::{Shared, UpstreamBody};
 use crate::client::{Activity, ActivityKind, ConnectionPermit, watch};
+use crate::failure::Failure;
 
 /// A client's side of a tunnel, should the upstream agree to WebSocket.
 #[derive(Clone)]
@@ -85,16 +84,9 @@ impl Upgrade {
             response.map(|response| (response, connection, permit))
         };
         match timeout(limit, asked).await {
-            Err(_) => too_late(limit, true, &proxy.lines),
-            Ok(Err(busy @ Failure::Busy(_))) => busy.into_response(limit, true, &proxy.lines),
-            Ok(Err(failure)) => {
-                proxy.lines.unreachable.line(|left_out| {
-                    tracing::warn!(?failure, left_out, "the upstream cannot be reached");
-                });
-                let problem =
-                    Problem::new(Code::UpstreamUnreachable, "the upstream did not answer");
-                answer(problem, OutcomeKind::FailedForNow)
-            }
+            Err(_) => proxy.failed(&Failure::Late { limit }, true),
+            Ok(Err(Failure::NotSent(error))) => proxy.failed(&Failure::NoTunnel(error), true),
+            Ok(Err(failure)) => proxy.failed(&failure, true),
             Ok(Ok((response, _connection, _permit)))
                 if response.status() != StatusCode::SWITCHING_PROTOCOLS =>
             {
@@ -152,9 +144,6 @@ async fn refused(response: Response<hyper::body::Incoming>) -> Response<Upstream
     let read = timeout(Duration::from_secs(10), http_body_util::BodyExt::collect(read));
     match read.await {
         Ok(Ok(body)) if !too_large => Response::from_parts(parts, body.to_bytes().into()),
-        _ => {
-            let problem = Problem::new(Code::UpstreamUnreachable, "the upstream broke off");
-            answer(problem, OutcomeKind::Unknown)
-        }
+        _ => Failure::ReplyBroken.response(true),
     }
 }

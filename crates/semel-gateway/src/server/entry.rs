@@ -9,7 +9,6 @@ use bytes::Bytes;
 use http::{HeaderValue, Method, Request, Response, Uri, Version, header};
 use hyper::body::Incoming;
 use pin_project_lite::pin_project;
-use semel_http::problem::{Code, Problem};
 use semel_http::{ClientIp, ResponseBody, ResponseFuture, goes_up_after_empty_segment};
 use tower_service::Service as _;
 
@@ -17,6 +16,7 @@ use super::{Shared, http2};
 use crate::client::{
     Activity, ClientBody, ConnectionPermit, Full, InService, InWork, Load, Served, streams,
 };
+use crate::failure::{Busy, Failure};
 use crate::limit::Limit;
 use crate::pipeline::{Methods, Pipeline};
 use crate::proxy::forward::{self, Peer};
@@ -93,7 +93,11 @@ impl hyper::service::Service<Request<Incoming>> for Entry {
                 let future = self.enter(&pipeline, request, &activity, &in_work);
                 (Way::Pipeline { future }, Some(in_work))
             }
-            Err(problem) => (Way::Refused { response: Some(refuse(problem, version)) }, None),
+            Err(failure) => {
+                let mut response = failure.response(true);
+                close(&mut response, version);
+                (Way::Refused { response: Some(response) }, None)
+            }
         };
         Answering { way, request: Some(in_service), version, activity, in_work }
     }
@@ -105,7 +109,7 @@ impl Entry {
         &self,
         request: &Request<B>,
         routes: &semel_http::Routes,
-    ) -> Result<Arc<InWork>, Problem> {
+    ) -> Result<Arc<InWork>, Failure> {
         let begun = self.load.begin().or_else(|full| match full {
             // For instance health checks of a load balancer, which shares its address with all its clients.
             Full::Address(_) if passes(request, routes) => self.load.begin_passing(),
@@ -114,24 +118,19 @@ impl Entry {
         begun.map_err(|full| self.too_busy(full))
     }
 
-    fn too_busy(&self, full: Full) -> Problem {
+    fn too_busy(&self, full: Full) -> Failure {
         let limits = self.load.limits();
-        let detail = match full {
+        Failure::Busy(match full {
             Full::Connection => {
                 Limit::ExecutionsPerConnection.reached();
-                let max = limits.in_work;
-                format!("{max} requests of this connection are in work; nothing was executed")
+                Busy::Connection { max: limits.in_work }
             }
             Full::Address(count) => {
                 Limit::ExecutionsLeftBehind.reached();
                 self.shared.leftovers.log_refused(self.peer.ip, count, limits.left_behind);
-                format!(
-                    "{count} requests are in work whose clients, of the same address, have closed their \
-                     connections; nothing was executed"
-                )
+                Busy::Address { count }
             }
-        };
-        Problem::new(Code::TooBusy, detail).with_retry_after(1)
+        })
     }
 
     fn enter(
@@ -187,8 +186,8 @@ fn passes<B>(request: &Request<B>, routes: &semel_http::Routes) -> bool {
 }
 
 /// Refuses a request that two servers could read in two ways.
-fn check<B>(request: &Request<B>, methods: &Methods) -> Result<(), Problem> {
-    let refuse = |detail: &str| Err(Problem::new(Code::RequestRefused, detail));
+fn check<B>(request: &Request<B>, methods: &Methods) -> Result<(), Failure> {
+    let refuse = |why| Err(Failure::Ambiguous(why));
     if request.method() == Method::CONNECT {
         return refuse("CONNECT is not served here");
     }
@@ -256,12 +255,6 @@ fn is_host(host: &[u8]) -> bool {
         && port.len() <= 6
         && port.iter().skip(1).all(u8::is_ascii_digit);
     !name.is_empty() && name.iter().all(is_name) && is_port
-}
-
-fn refuse(problem: Problem, version: Version) -> Response<ResponseBody<UpstreamBody>> {
-    let mut response = problem.into_response();
-    close(&mut response, version);
-    response
 }
 
 /// Ends the connection after this response. Not needed with HTTP/2.

@@ -6,7 +6,6 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use bytes::Bytes;
-use semel_http::problem::{Code, Problem};
 use semel_log::Throttle;
 use semel_store::is_exhaustion;
 use tokio::io::AsyncWriteExt as _;
@@ -17,6 +16,7 @@ use tokio_util::sync::CancellationToken;
 use tracing::Level;
 
 use super::Workers;
+use crate::failure::{Busy, Failure};
 use crate::limit::Limit;
 
 /// How long a rejected client may take to read the reason.
@@ -125,8 +125,7 @@ impl Acceptor {
 
 /// The response to a connection over the limit.
 fn rejection() -> Bytes {
-    let problem = Problem::new(Code::TooBusy, "too many connections; nothing was executed");
-    let response = problem.into_response::<Bytes>();
+    let response = Failure::Busy(Busy::Connections).response::<Bytes>(true);
     let (status, body) = (response.status(), response.body());
     let head = format!(
         "HTTP/1.1 {status}\r\ncontent-type: application/problem+json\r\nretry-after: 1\r\n\

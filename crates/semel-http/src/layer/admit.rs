@@ -11,8 +11,9 @@ use http_body::Body;
 use semel_core::{Fingerprint, Key, RecordId, Scope};
 use semel_engine::Quota;
 
-use super::body_budget::{BodyBudget, OverBudget};
+use super::body_budget::BodyBudget;
 use super::reading::{Reading, read};
+use super::rejected::Rejected;
 use super::rejection::Rejection;
 use super::{BoxError, RequestBody};
 use crate::extract::{KeyProblem, identity_of, key_in_body, looks_into_body, token};
@@ -59,60 +60,56 @@ impl Admission {
         need: Need,
         key: Result<Option<Key>, KeyProblem>,
         request: Request<B>,
-    ) -> impl Future<Output = Result<Admitted<B>, Rejection>> + Send
+    ) -> impl Future<Output = Result<Admitted<B>, Rejected>> + Send
     where
         B: Body<Data = Bytes, Error: Into<BoxError>> + Send + 'static,
     {
         let policy = route.policy();
         let (parts, body) = request.into_parts();
         async move {
-            let early = match &key {
-                Err(problem) => Err(Rejection::key_invalid(problem)),
+            let known = match key {
+                Err(problem) => Err(problem.into()),
                 Ok(None) if !looks_into_body(policy) => Err(Rejection::key_missing(policy)),
                 // Whether it needs an identity is known once its key is.
                 Ok(None) => Ok(None),
-                Ok(Some(_)) => self.scope(&parts, route).await.map(Some),
+                Ok(Some(key)) => self.scope(&parts, route).await.map(|scope| Some((key, scope))),
             };
-            let scope_known = match early {
+            let known = match known {
                 Ok(known) => known,
-                Err(refused) => {
-                    return Err(Box::pin(refused.drain(route, &parts.headers, body)).await);
+                Err(why) => {
+                    return Err(Box::pin(Rejected::drain(why, route, &parts.headers, body)).await);
                 }
             };
-            let limit = policy.max_request_body;
+            let max = policy.max_request_body;
             let within = Some(policy.request_body_timeout);
-            let mut body = match read(body, limit, within, &self.budget).await {
+            let mut body = match read(body, max, within, &self.budget).await {
                 Reading::Whole(body) => body,
                 // The unread part may have a key, also where none is required.
-                Reading::TooLarge(..) => return Err(Rejection::too_large(limit)),
-                Reading::Broken(_) => return Err(Rejection::broken()),
-                Reading::Late => return Err(Rejection::late()),
-                Reading::OverBudget(..) => return Err(Rejection::over_budget()),
+                Reading::TooLarge(..) => return Err(Rejection::BodyTooLarge { max }.into()),
+                Reading::Broken(_) => return Err(Rejection::BodyBroken.into()),
+                Reading::Late => return Err(Rejection::BodyTimedOut.into()),
+                Reading::OverBudget(..) => return Err(Rejection::BodyOverBudget.into()),
             };
             let bytes = body.whole();
-            let in_headers = matches!(key, Ok(Some(_)));
-            let key = key.and_then(|key| {
-                key.map_or_else(|| key_in_body(&parts.headers, bytes, policy), |key| Ok(Some(key)))
-            });
-            let key = match key {
-                Ok(Some(key)) => key,
-                Ok(None) if need == Need::Required => {
-                    return Err(Rejection::key_missing(policy).drained());
-                }
-                Ok(None) => {
-                    return Ok(Admitted::Pass(Request::from_parts(parts, RequestBody::read(body))));
-                }
-                Err(problem) => return Err(Rejection::key_invalid(&problem).drained()),
-            };
-            let (scope, quota) = match scope_known {
+            let in_headers = known.is_some();
+            let (key, (scope, quota)) = match known {
                 Some(known) => known,
-                None => self.scope(&parts, route).await.map_err(Rejection::drained)?,
+                None => match key_in_body(&parts.headers, bytes, policy) {
+                    Ok(Some(key)) => {
+                        (key, self.scope(&parts, route).await.map_err(Rejected::drained)?)
+                    }
+                    Ok(None) if need == Need::Required => {
+                        return Err(Rejected::drained(Rejection::key_missing(policy)));
+                    }
+                    Ok(None) => {
+                        let body = RequestBody::read(body);
+                        return Ok(Admitted::Pass(Request::from_parts(parts, body)));
+                    }
+                    Err(problem) => return Err(Rejected::drained(problem)),
+                },
             };
-            let fingerprint = match self.budget.fingerprint(&parts, bytes, route) {
-                Ok(fingerprint) => fingerprint,
-                Err(OverBudget::Now) => return Err(Rejection::over_budget().drained()),
-                Err(OverBudget::Always { max }) => return Err(Rejection::too_large(max).drained()),
-            };
+            let fingerprint = self.budget.fingerprint(&parts, bytes, route);
+            let fingerprint = fingerprint.map_err(Rejected::drained)?;
             let id = RecordId::new(&self.namespace, &scope, &key);
             let mut request = Request::from_parts(parts, RequestBody::read(body));
             // The upstream gets the key in the usual header, from whichever source.
@@ -138,7 +135,7 @@ impl Admission {
         });
         known.map_err(|missing| {
             missing.count();
-            Rejection::scope_missing(&missing)
+            missing.into()
         })
     }
 }

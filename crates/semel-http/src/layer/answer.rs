@@ -4,32 +4,22 @@ use std::sync::Arc;
 use std::time::{Duration, SystemTime};
 
 use http::header::{HeaderMap, HeaderValue};
-use http::{Response, StatusCode, Version};
-use semel_core::{InFlight, RecordId, Settlement, Timestamp};
+use http::{Response, Version};
+use semel_core::{RecordId, Settlement, Timestamp};
 use semel_engine::{Answer, EngineError, Stored};
 use tokio::sync::oneshot;
 use tokio::time::Instant;
 
 use super::body_budget::BodyBudget;
 use super::execute::LiveResponse;
-use super::protect::refused_by_engine;
-use super::rejection::close;
+use super::rejected::close;
+use super::rejection::Rejection;
 use super::replay::{self, ReplayError};
 use super::{ResponseBody, StoreClock};
 use crate::headers;
 use crate::observe::Decided;
-use crate::policy::RoutePolicy;
-use crate::problem::{Code, Problem};
 use crate::retry_after::{Holder, InFlightLease};
 use crate::routes::Route;
-
-/// `Retry-After` when a replay exceeds the memory budget: other replies are sent within seconds.
-const OVER_BUDGET_RETRY_AFTER_S: u32 = 1;
-
-const IN_PROGRESS: &str =
-    "the first request with this key is still running; retry with the same key to get its answer";
-const OVERDUE: &str = "the first request with this key was started, and its lease has not been renewed since; retry with \
-                      the same key after the time in Retry-After, when the lease has expired";
 
 /// The context in which an answer becomes a response.
 pub(crate) struct Answered<'a> {
@@ -90,9 +80,10 @@ impl Answered<'_> {
         live: Option<Response<ResponseBody<R>>>,
     ) -> (Decided, Response<ResponseBody<R>>) {
         let policy = self.route.policy();
+        let no_reply = || Rejection::NoReply.response(policy);
         match answer {
             Answer::Executed { expires, stored, .. } => {
-                let mut response = live.unwrap_or_else(interrupted);
+                let mut response = live.unwrap_or_else(no_reply);
                 let headers = response.headers_mut();
                 if stored != Stored::Gone {
                     expire(headers, expires);
@@ -103,23 +94,23 @@ impl Answered<'_> {
                 headers.insert(headers::STORED, headers::FALSE);
                 (Decided::NotStored, response)
             }
-            Answer::Released { .. } => (Decided::Released, live.unwrap_or_else(interrupted)),
+            Answer::Released { .. } => (Decided::Released, live.unwrap_or_else(no_reply)),
             Answer::Replayed { settlement, expires } => {
                 // The reply of a fenced holder is not needed; dropping it returns its budget.
                 drop(live);
                 self.replay(&settlement, expires)
             }
-            Answer::InFlight { until } => (Decided::InFlight, self.in_flight(until)),
-            Answer::Mismatch => (Decided::Mismatch, mismatch(policy)),
+            Answer::InFlight { until } => self.rejected(&self.in_flight(until)),
+            Answer::Mismatch => self.rejected(&Rejection::Mismatch),
             // Without a reply it is another attempt's outcome that is unknown: a fenced holder
             // does not answer with its own (I4).
-            Answer::Unknown { reply } => {
-                let decided = if reply.is_some() { Decided::Held } else { Decided::Unknown };
-                let own = live.filter(|_| reply.is_some());
-                (decided, own.unwrap_or_else(unknown))
+            Answer::Unknown { reply: None } => self.rejected(&Rejection::OutcomeUnknown),
+            Answer::Unknown { reply: Some(_) } => {
+                let unknown = || Rejection::OutcomeUnknown.response(policy);
+                (Decided::Held, live.unwrap_or_else(unknown))
             }
             Answer::Bypassed { .. } => {
-                let mut response = live.unwrap_or_else(interrupted);
+                let mut response = live.unwrap_or_else(no_reply);
                 response.headers_mut().insert(headers::BYPASSED, headers::TRUE);
                 (Decided::Bypassed, response)
             }
@@ -127,32 +118,28 @@ impl Answered<'_> {
     }
 
     pub(crate) fn refused<R>(&self, error: &EngineError) -> (Decided, Response<ResponseBody<R>>) {
-        let (decided, problem) = refused_by_engine(error);
-        let mut response = problem.into_response();
+        let (decided, mut response) = self.rejected(&error.into());
         if matches!(error, EngineError::ShuttingDown) {
             close(response.headers_mut(), self.version);
         }
         (decided, response)
     }
 
+    fn rejected<R>(&self, why: &Rejection) -> (Decided, Response<ResponseBody<R>>) {
+        (why.decided(), why.response(self.route.policy()))
+    }
+
     /// Another attempt has the lease until then.
-    fn in_flight<R>(&self, until: Timestamp) -> Response<ResponseBody<R>> {
+    fn in_flight(&self, until: Timestamp) -> Rejection {
         let policy = &self.route.policy().core;
         let (lease, usual) = (policy.lease(), self.route.latency.usual());
         let (now, is_own) = (self.clock.now(), self.is_own);
-        let (holder, seconds) = InFlightLease { until, now, lease, usual, is_own }.retry_after();
-        let detail = match holder {
-            Holder::Renewing => IN_PROGRESS,
-            Holder::Overdue => OVERDUE,
-        };
-        let status = match policy.in_flight() {
-            InFlight::Accepted => StatusCode::ACCEPTED,
-            InFlight::Conflict | InFlight::Wait(_) => StatusCode::CONFLICT,
-        };
-        Problem::new(Code::RequestInProgress, detail)
-            .with_status(status)
-            .with_retry_after(seconds)
-            .into_response()
+        let (holder, retry_after_s) =
+            InFlightLease { until, now, lease, usual, is_own }.retry_after();
+        match holder {
+            Holder::Renewing => Rejection::InProgress { retry_after_s },
+            Holder::Overdue => Rejection::Overdue { retry_after_s },
+        }
     }
 
     /// The replay of the recorded outcome.
@@ -163,8 +150,10 @@ impl Answered<'_> {
     ) -> (Decided, Response<ResponseBody<R>>) {
         let reply = settlement.reply().map(|reply| replay::replay(reply, self.budget)).transpose();
         let mut response = match reply {
-            Ok(response) => response.unwrap_or_else(abandoned),
-            Err(why) => return self.not_replayed(&why),
+            Ok(response) => {
+                response.unwrap_or_else(|| Rejection::Abandoned.response(self.route.policy()))
+            }
+            Err(why) => return self.not_replayed(why),
         };
         let headers = response.headers_mut();
         for (name, value) in &self.route.policy().replay_headers {
@@ -175,21 +164,14 @@ impl Answered<'_> {
     }
 
     /// The work was done: it is not executed again, even if its reply cannot be returned.
-    pub(crate) fn not_replayed<R>(
-        &self,
-        why: &ReplayError,
-    ) -> (Decided, Response<ResponseBody<R>>) {
-        match why {
-            ReplayError::Unreadable(error) => {
-                self.route.lines.unreadable.line(|left_out| {
-                    let record = self.id.prefix();
-                    tracing::error!(record, %error, left_out, "the stored reply cannot be read");
-                });
-                let problem = Problem::new(Code::StoredReplyUnreadable, error.to_string());
-                (Decided::Unknown, problem.into_response())
-            }
-            ReplayError::OverBudget => (Decided::Refused, over_budget()),
+    pub(crate) fn not_replayed<R>(&self, why: ReplayError) -> (Decided, Response<ResponseBody<R>>) {
+        if let ReplayError::Unreadable(error) = &why {
+            self.route.lines.unreadable.line(|left_out| {
+                let record = self.id.prefix();
+                tracing::error!(record, %error, left_out, "the stored reply cannot be read");
+            });
         }
+        self.rejected(&why.into())
     }
 }
 
@@ -212,34 +194,4 @@ fn expire(headers: &mut HeaderMap, expires: Timestamp) {
     if is_writable && let Ok(value) = HeaderValue::try_from(httpdate::fmt_http_date(moment)) {
         headers.insert(headers::EXPIRES, value);
     }
-}
-
-fn mismatch<R>(policy: &RoutePolicy) -> Response<ResponseBody<R>> {
-    let detail = "this key was used for another request; use a new key for each operation";
-    Problem::new(Code::PayloadMismatch, detail).with_status(policy.mismatch_status).into_response()
-}
-
-fn over_budget<R>() -> Response<ResponseBody<R>> {
-    let detail = "the recorded reply exceeds the memory limit of bodies while so many are being sent; \
-                  nothing was executed";
-    Problem::new(Code::TooBusy, detail).with_retry_after(OVER_BUDGET_RETRY_AFTER_S).into_response()
-}
-
-fn unknown<R>() -> Response<ResponseBody<R>> {
-    let detail = "an earlier request with this key may or may not have taken effect, and nothing is \
-                  executed under this key while its record is kept; find out whether it took effect \
-                  before you use another key";
-    Problem::new(Code::OutcomeUnknown, detail).into_response()
-}
-
-fn abandoned<R>() -> Response<ResponseBody<R>> {
-    let detail = "an earlier request with this key was abandoned and counts as failed; check \
-                  whether it took effect before you try again with a new key";
-    Problem::new(Code::ExecutionAbandoned, detail).into_response()
-}
-
-/// The execution ended without a reply: it panicked.
-fn interrupted<R>() -> Response<ResponseBody<R>> {
-    let detail = "the execution ended without a reply; it may or may not have taken effect";
-    Problem::new(Code::ExecutionInterrupted, detail).into_response()
 }

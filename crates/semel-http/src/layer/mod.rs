@@ -12,6 +12,7 @@ mod idempotent;
 mod outcome;
 mod protect;
 mod reading;
+mod rejected;
 mod rejection;
 mod replay;
 mod routing;
@@ -227,8 +228,8 @@ where
             // Nothing is boxed for requests that are passed on.
             Routing::Pass(request) => return ResponseFuture::passed(self.inner.call(request)),
             Routing::Admit(routed) => routed,
-            Routing::Refuse(refusal) => {
-                let answer = std::future::ready(Ok(refusal.answer()));
+            Routing::Refuse { route, why, version } => {
+                let answer = std::future::ready(Ok(why.answer(&route, version)));
                 return ResponseFuture::protected(answer);
             }
         };

@@ -13,12 +13,12 @@ use semel_core::{Outcome, Reply, ResultId};
 use super::body::Read;
 use super::body_budget::BodyBudget;
 use super::reading::{Reading, read};
+use super::rejection::Rejection;
 use super::{BoxError, ReplyBody, ResponseBody};
 use crate::fingerprint::is_json;
 use crate::headers;
 use crate::json::{self, Scalar};
 use crate::policy::{RoutePolicy, StatusMeaning};
-use crate::problem::{Code, Problem};
 use crate::source::PartSource;
 use crate::stored_reply::{self, StoredBody};
 
@@ -65,13 +65,9 @@ where
             }
             Reading::Broken(error) => {
                 tracing::debug!(%error, "the reply broke off");
-                let detail = "the upstream broke off in the middle of its reply";
-                broken_off(Code::UpstreamUnreachable, detail)
+                broken_off(&Rejection::ReplyBroken, policy)
             }
-            Reading::Late => {
-                let detail = "the upstream took too long in the middle of its reply";
-                broken_off(Code::UpstreamTimeout, detail)
-            }
+            Reading::Late => broken_off(&Rejection::ReplyTimedOut, policy),
         }
     }
 }
@@ -123,8 +119,8 @@ fn passed<R>(parts: response::Parts, body: R) -> Response<ResponseBody<R>> {
     Response::from_parts(parts, ResponseBody::passed(body))
 }
 
-fn broken_off<R>(code: Code, detail: &str) -> (Outcome, Response<ResponseBody<R>>) {
-    (Outcome::Unknown(Reply::default()), Problem::new(code, detail).into_response())
+fn broken_off<R>(why: &Rejection, policy: &RoutePolicy) -> (Outcome, Response<ResponseBody<R>>) {
+    (Outcome::Unknown(Reply::default()), why.response(policy))
 }
 
 /// The reply for the record.

@@ -1,13 +1,11 @@
 //! A protected request: admission, then the engine, then the response.
 
-use std::borrow::Cow;
 use std::sync::Arc;
-use std::time::Duration;
 
 use bytes::Bytes;
 use http::{Request, Response, Version};
 use http_body::Body;
-use semel_engine::{Answer, EngineError, Execution, TooManyKeys};
+use semel_engine::{Answer, Execution};
 use tokio::sync::oneshot;
 use tokio::time::Instant;
 use tower_service::Service;
@@ -18,13 +16,7 @@ use super::execute::{ExecutionTask, call};
 use super::future::Boxed;
 use super::routing::RoutedRequest;
 use super::{BoxError, RequestBody, ResponseBody, Shared};
-use crate::observe::Decided;
-use crate::problem::{Code, Problem};
-use crate::retry_after::whole_seconds;
 use crate::routes::Route;
-
-/// `Retry-After` of a client at its execution limit: one of its executions may have ended.
-const EXECUTIONS_AGAIN_IN: Duration = Duration::from_secs(1);
 
 /// Admits the request, runs it through the engine and returns the response.
 pub(crate) async fn protect<I, B, R>(
@@ -93,78 +85,4 @@ where
         let is_own = matches!(answer, Ok(Answer::InFlight { .. })) && shared.engine.executes(id);
         Answered { route: &route, id, began, version, budget, clock, is_own }.response(answer, live)
     }
-}
-
-/// The problem for an engine's error.
-pub(crate) fn refused_by_engine(error: &EngineError) -> (Decided, Problem) {
-    let (decided, code, detail): (_, _, Cow<'static, str>) = match error {
-        EngineError::Store(error) if error.is_local() => (
-            Decided::Refused,
-            Code::TooBusy,
-            "the gateway has no file descriptor, memory or queue slot left for its store of idempotency records; \
-             nothing was executed"
-                .into(),
-        ),
-        EngineError::Store(_) => (
-            Decided::StoreUnavailable,
-            Code::StoreUnavailable,
-            "the store of idempotency records is unavailable; nothing was executed".into(),
-        ),
-        EngineError::TooManyKeys(over) => return too_many_keys(*over),
-        EngineError::ShuttingDown => (
-            Decided::Refused,
-            Code::ShuttingDown,
-            "the server is shutting down; nothing was executed".into(),
-        ),
-        EngineError::TooManyExecutions { max } => (
-            Decided::Refused,
-            Code::TooBusy,
-            format!("{max} requests are running already; nothing was executed").into(),
-        ),
-        _ => (
-            Decided::Unknown,
-            Code::ExecutionInterrupted,
-            "the execution was stopped; retry with the same key to learn its outcome".into(),
-        ),
-    };
-    (decided, Problem::new(code, detail.into_owned()).with_retry_after(1))
-}
-
-/// The client is at a limit of its quota on this route.
-fn too_many_keys(over: TooManyKeys) -> (Decided, Problem) {
-    let (detail, again_in) = match over {
-        TooManyKeys::Executions { max } => (
-            format!(
-                "{max} requests of this client are running on this route already; nothing was \
-                 executed; retry with the same key"
-            ),
-            EXECUTIONS_AGAIN_IN,
-        ),
-        TooManyKeys::NewKeys { rate, again_in } => (
-            format!(
-                "this client has sent more new keys on this route than it may ({rate}); nothing \
-                 was executed; retry with the same key"
-            ),
-            again_in,
-        ),
-        TooManyKeys::Records { rate, again_in } => (
-            format!(
-                "this client has begun as many records on this route as it may ({rate}); nothing was \
-                 executed; retry with the same key"
-            ),
-            again_in,
-        ),
-        TooManyKeys::RecordBytes { rate, again_in } => (
-            format!(
-                "the recorded replies to this client on this route have as many bytes as they may \
-                 ({rate}); nothing was executed; retry with the same key"
-            ),
-            again_in,
-        ),
-        _ => {
-            (format!("{over}; nothing was executed; retry with the same key"), EXECUTIONS_AGAIN_IN)
-        }
-    };
-    let problem = Problem::new(Code::TooManyKeys, detail).with_retry_after(whole_seconds(again_in));
-    (Decided::TooManyKeys, problem)
 }

@@ -12,10 +12,15 @@ use crate::headers;
 use crate::stored_reply::{PackedReply, StoredBody, StoredReply, StoredReplyError};
 
 /// Why a stored reply is not returned.
-#[derive(Debug, PartialEq, Eq)]
+#[derive(Debug, PartialEq, Eq, thiserror::Error)]
 pub(crate) enum ReplayError {
-    Unreadable(StoredReplyError),
+    #[error(transparent)]
+    Unreadable(#[from] StoredReplyError),
     /// It exceeds the memory budget of bodies.
+    #[error(
+        "the recorded reply exceeds the memory limit of bodies while so many are being sent; \
+         nothing was executed"
+    )]
     OverBudget,
 }
 
@@ -64,14 +69,6 @@ fn response<R>(reply: StoredReply, mut read: Read) -> Response<ResponseBody<R>> 
     *response.status_mut() = status;
     *response.headers_mut() = headers;
     response
-}
-
-// === impl ReplayError ===
-
-impl From<StoredReplyError> for ReplayError {
-    fn from(error: StoredReplyError) -> Self {
-        Self::Unreadable(error)
-    }
 }
 
 #[cfg(test)]

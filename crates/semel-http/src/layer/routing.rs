@@ -2,16 +2,17 @@
 
 use std::sync::Arc;
 
-use http::{Method, Request, Response, Version};
+use http::{Method, Request, Version};
 use semel_core::Key;
 
+use super::rejected::Rejected;
 use super::rejection::Rejection;
-use super::{MatchedRoute, RequestBody, ResponseBody};
+use super::{MatchedRoute, RequestBody};
 use crate::extract::{KeyProblem, key_in_headers, looks_into_body};
 use crate::headers;
 use crate::observe::Decided;
 use crate::policy::{Mode, Need};
-use crate::routes::{Ambiguity, Route, Routes};
+use crate::routes::{Route, Routes};
 
 /// A request that may have to be protected, and what is known about it.
 pub(crate) struct RoutedRequest<B> {
@@ -29,14 +30,7 @@ pub(crate) enum Routing<B> {
     /// Its body must be read first.
     Admit(RoutedRequest<B>),
     /// Two servers may read it differently, so it is neither claimed nor passed on.
-    Refuse(Refusal),
-}
-
-/// A request that is refused by its head.
-pub(crate) struct Refusal {
-    route: Arc<Route>,
-    ambiguity: Ambiguity,
-    version: Version,
+    Refuse { route: Arc<Route>, why: Rejected, version: Version },
 }
 
 /// Finds the route of a request, and whether it needs a key there.
@@ -48,7 +42,9 @@ pub(crate) fn route_request<B>(routes: &Routes, mut request: Request<B>) -> Rout
     match routes.ambiguity(method, request.uri().path()) {
         Some((ambiguity, Mode::Protect)) => {
             let (route, version) = (route.clone(), request.version());
-            return Routing::Refuse(Refusal { route, ambiguity, version });
+            // Its body stays unread, so the connection is closed: no further request is read from it.
+            let why = Rejection::Ambiguous(ambiguity).into();
+            return Routing::Refuse { route, why, version };
         }
         Some(_) => {
             route.decided(Decided::Refused, None, 0);
@@ -84,13 +80,4 @@ fn tagged<B>(mut request: Request<B>, route: &Arc<Route>) -> Request<B> {
         request.extensions_mut().insert(MatchedRoute(route.clone()));
     }
     request
-}
-
-// === impl Refusal ===
-
-impl Refusal {
-    /// The response. It closes the connection: after an ambiguous request no further one is read.
-    pub(crate) fn answer<R>(self) -> Response<ResponseBody<R>> {
-        Rejection::ambiguous(self.ambiguity).answer(&self.route, self.version)
-    }
 }

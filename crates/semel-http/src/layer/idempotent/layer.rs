@@ -208,8 +208,8 @@ where
         let routed = match route_request(&self.shared.routes, request) {
             Routing::Pass(request) => return ResponseFuture::passed(self.inner.call(request)),
             Routing::Admit(routed) => routed,
-            Routing::Refuse(refusal) => {
-                let answer = std::future::ready(Ok(refusal.answer()));
+            Routing::Refuse { route, why, version } => {
+                let answer = std::future::ready(Ok(why.answer(&route, version)));
                 return ResponseFuture::protected(answer);
             }
         };

@@ -107,7 +107,7 @@ impl IdempotentRequest {
         }
         answered.record_decision(match self.live(&answer, own) {
             Ok(live) => answered.answered(answer, live),
-            Err(why) => answered.not_replayed(&why),
+            Err(why) => answered.not_replayed(why),
         })
     }
 
