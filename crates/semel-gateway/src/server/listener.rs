@@ -125,14 +125,13 @@ impl Acceptor {
 
 /// The response to a connection over the limit.
 fn rejection() -> Bytes {
-    let response = Failure::Busy(Busy::Connections).response::<Bytes>(true);
-    let (status, body) = (response.status(), response.body());
-    let head = format!(
-        "HTTP/1.1 {status}\r\ncontent-type: application/problem+json\r\nretry-after: 1\r\n\
-         connection: close\r\ncontent-length: {}\r\n\r\n",
-        body.len()
-    );
-    [head.as_bytes(), body].concat().into()
+    let (head, body) = Failure::Busy(Busy::Connections).response::<Bytes>(true).into_parts();
+    let mut bytes = format!("HTTP/1.1 {}\r\n", head.status).into_bytes();
+    for (name, value) in &head.headers {
+        bytes.extend([name.as_str().as_bytes(), b": ", value.as_bytes(), b"\r\n"].concat());
+    }
+    let rest = format!("connection: close\r\ncontent-length: {}\r\n\r\n", body.len());
+    [&bytes[..], rest.as_bytes(), &body].concat().into()
 }
 
 /// Takes a stream from this thread's reactor, for another's.
@@ -169,7 +168,7 @@ mod tests {
         assert_eq!(
             head,
             "HTTP/1.1 503 Service Unavailable\r\ncontent-type: application/problem+json\r\n\
-             retry-after: 1\r\nconnection: close\r\ncontent-length: 246"
+             cache-control: no-store\r\nretry-after: 1\r\nconnection: close\r\ncontent-length: 246"
         );
         assert_eq!(body.len(), 246);
         assert_eq!(
