@@ -1,6 +1,8 @@
 use std::io;
 
-use crate::{Content, Fields, Framing, Head, Line, malformed};
+use crate::line::malformed;
+use crate::message::{Content, Head};
+use crate::{Fields, Framing, Line};
 
 /// An answer as its client sees it.
 #[derive(Clone, Debug, PartialEq, Eq)]

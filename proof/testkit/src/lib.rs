@@ -4,7 +4,7 @@
 //! - [`Setup`] and [`Gateway`]: the program on free ports in a directory of its own, started again, signalled, killed.
 //! - [`Process`], [`Lines`] and [`Ended`]: other programs, and commands that end by themselves.
 //! - [`Upstream`]: an API that answers as the test says and remembers all that it saw; [`Gate`] holds it up.
-//! - [`Call`] and [`Answer`]: a client of HTTP/1.1; [`Line`], [`Head`] and [`Content`]: what is on the wire.
+//! - [`Call`] and [`Answer`]: a client of HTTP/1.1; [`Line`]: the bytes of a connection.
 //! - [`eventually`]: waiting for conditions.
 //!
 //! The program is passed in: only a test target of the package `semel-cli` knows its path.
@@ -32,8 +32,8 @@ pub use call::{Call, Pending, get};
 pub use command::{Ended, semel, without_settings};
 pub use gate::Gate;
 pub use gateway::{Addresses, Gateway};
-pub use line::{Io, Line, broke_off, malformed};
-pub use message::{Content, Fields, Framing, Head};
+pub use line::{Io, Line, broke_off};
+pub use message::{Fields, Framing};
 pub use metrics::Metrics;
 pub use process::{Lines, Process};
 pub use reply::Reply;

@@ -178,8 +178,7 @@ impl Line {
     }
 }
 
-/// What came is not HTTP.
-pub fn malformed(what: &str) -> io::Error {
+pub(crate) fn malformed(what: &str) -> io::Error {
     io::Error::new(io::ErrorKind::InvalidData, format!("malformed: {what}"))
 }
 

@@ -2,7 +2,8 @@
 
 use std::io;
 
-use crate::{Line, malformed};
+use crate::Line;
+use crate::line::malformed;
 
 /// How the end of a body is known.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -19,11 +20,9 @@ pub enum Framing {
 
 /// Start line and fields.
 #[derive(Clone, Debug, Default)]
-pub struct Head {
-    /// The start line.
-    pub start: String,
-    /// The header fields.
-    pub fields: Fields,
+pub(crate) struct Head {
+    pub(crate) start: String,
+    pub(crate) fields: Fields,
 }
 
 /// Names in lower case, in the order they came.
@@ -32,26 +31,22 @@ pub struct Fields(pub Vec<(String, String)>);
 
 /// A body, or the beginning of a long one.
 #[derive(Clone, Debug, Default)]
-pub struct Content {
-    /// Its bytes, as far as they are kept.
-    pub bytes: Vec<u8>,
-    /// How many there were.
-    pub len: u64,
-    /// The fields after it.
-    pub trailers: Fields,
+pub(crate) struct Content {
+    pub(crate) bytes: Vec<u8>,
+    pub(crate) len: u64,
+    pub(crate) trailers: Fields,
 }
 
 // === impl Head ===
 
 impl Head {
-    /// Reads a head.
-    pub fn read(line: &mut Line) -> io::Result<Self> {
+    pub(crate) fn read(line: &mut Line) -> io::Result<Self> {
         let start = line.line()?;
         Ok(Self { start, fields: Fields::read(line)? })
     }
 
     /// How the body of a request is framed; whatever could be read in two ways is an error.
-    pub fn framing(&self) -> io::Result<Framing> {
+    pub(crate) fn framing(&self) -> io::Result<Framing> {
         let lengths = self.fields.all("content-length");
         match (self.fields.all("transfer-encoding").as_slice(), lengths.as_slice()) {
             ([], []) => Ok(Framing::None),
@@ -102,7 +97,7 @@ impl Fields {
 
 impl Content {
     /// Reads a body that ends so.
-    pub fn read(line: &mut Line, framing: Framing) -> io::Result<Self> {
+    pub(crate) fn read(line: &mut Line, framing: Framing) -> io::Result<Self> {
         let mut content = Self::default();
         match framing {
             Framing::None => {}

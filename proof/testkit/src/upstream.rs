@@ -7,9 +7,9 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard};
 use std::thread;
 
-use crate::{
-    Content, Fields, Framing, Gate, Head, Line, PATIENCE, Reply, broke_off, eventually, malformed,
-};
+use crate::line::malformed;
+use crate::message::{Content, Head};
+use crate::{Fields, Framing, Gate, Line, PATIENCE, Reply, broke_off, eventually};
 
 /// What of a connection's bytes is kept.
 const BYTES_MAX: usize = 1 << 18;
