@@ -11,6 +11,7 @@ use std::thread;
 use std::time::Duration;
 
 use anyhow::{Context as _, ensure};
+use semel_testkit::{Addresses, without_settings};
 
 use super::load;
 use super::plain::{Connection, Post};
@@ -145,16 +146,9 @@ impl Subject {
         // It ends with the pipe: also if this process is killed and cannot end it.
         command.args(["gateway", "--until-stdin-closes", "--config"]).arg(&file);
         command.stdin(Stdio::piped());
-        let ours = std::env::vars_os().map(|(name, _)| name);
-        for name in ours.filter(|name| name.to_string_lossy().starts_with("SEMEL_")) {
-            command.env_remove(name);
-        }
+        without_settings(&mut command);
         let mut running = Running::start("the gateway", log_in(scratch, name), &mut command)?;
-        let (address, admin) = running.wait_for(|said| {
-            let rest = said.split_once("semel gateway listening on http://")?.1;
-            let (address, rest) = rest.split_once(" (admin http://")?;
-            Some((address.parse().ok()?, rest.split_once(')')?.0.parse().ok()?))
-        })?;
+        let Addresses { listen: address, admin, .. } = running.wait_for(Addresses::find)?;
         Ok(Self { kind, address, admin: Some(admin), executes: upstream, running: Some(running) })
     }
 

@@ -5,6 +5,7 @@
 //! - [`Clock`] is a wall clock for such a server, which tests can set.
 //! - `SigningKey` (feature `issuer`) makes keys and tokens as an issuer of tokens does.
 //! - [`Mount`] is a file system in memory.
+//! - [`spawn`] starts other programs that end with this process ([`killed_with_us`]).
 //! - [`NoDescriptors`] takes all file descriptors from a process.
 //!
 //! A server ends when it is dropped. If it cannot be dropped, because it is held in a `static` or because
@@ -39,3 +40,4 @@ pub use issuer::{SigningKey, base64url, key_set, seconds_from_now};
 pub use mount::Mount;
 pub use postgres::{Options, Postgres};
 pub use redis::{Redis, RedisCluster, RedisOptions};
+pub use supervisor::{killed_with_us, spawn};

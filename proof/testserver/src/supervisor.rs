@@ -27,8 +27,13 @@ pub(crate) fn tied(program: &Path, account: Option<Account>, signal: &str) -> Co
     command
 }
 
+/// `program`, which is killed when this process ends, however it ends. To be started by [`spawn`].
+pub fn killed_with_us(program: &Path) -> Command {
+    tied(program, None, "KILL")
+}
+
 /// Starts `command`, in the C locale and without settings for `PostgreSQL` from our environment.
-pub(crate) fn spawn(mut command: Command) -> Result<Child, Error> {
+pub fn spawn(mut command: Command) -> Result<Child, Error> {
     // Messages are looked through for what went wrong.
     command.env("LC_ALL", "C");
     for (name, _) in env::vars_os() {

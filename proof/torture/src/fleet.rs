@@ -174,7 +174,7 @@ impl Fleet {
         let start = Gateway::start(&self.program, config, log, &self.environment);
         match start.with_context(|| format!("gateway {number}"))? {
             Start::Listens(started) => {
-                front.lead_to(Some(started.listen()));
+                front.lead_to(started.listen());
                 *gateway = Some(started);
                 Ok(None)
             }

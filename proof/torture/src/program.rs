@@ -1,17 +1,12 @@
 //! The gateway's program: built out of the workspace, or given.
 
 use std::path::{Path, PathBuf};
-use std::process::{Child, Command};
-use std::sync::OnceLock;
-use std::sync::mpsc::{Sender, channel};
-use std::{io, thread};
+use std::process::Command;
 
 use anyhow::{Context as _, bail, ensure};
 
 /// Where the program is that was built along with the tests (`scripts/run_tests.py`).
 const BUILT: &str = "TORTURE_PROGRAM";
-
-type Job = (Command, Sender<io::Result<Child>>);
 
 /// The program at `given`; else it is built into the directory that this program is in, in the same
 /// way, so that what is tried is what the sources say.
@@ -67,30 +62,4 @@ pub fn version(program: &Path) -> String {
         return "?".to_owned();
     };
     String::from_utf8_lossy(&output.stdout).lines().next().unwrap_or("?").trim().to_owned()
-}
-
-/// `program`, which is killed when this process ends, however it ends.
-pub(crate) fn tied(program: &Path) -> Command {
-    let mut command = Command::new("setpriv");
-    command.arg("--pdeathsig=KILL").arg("--").arg(program);
-    command
-}
-
-/// Starts a process from a thread that lives as long as this process: the kernel ties a child to the
-/// thread that started it.
-pub(crate) fn spawn(command: Command) -> io::Result<Child> {
-    static STARTER: OnceLock<Sender<Job>> = OnceLock::new();
-    let starter = STARTER.get_or_init(|| {
-        let (send, jobs) = channel::<Job>();
-        thread::spawn(move || {
-            for (mut command, answer) in jobs {
-                let _ = answer.send(command.spawn());
-            }
-        });
-        send
-    });
-    let (send, answer) = channel();
-    let gone = || io::Error::other("the thread that starts processes is gone");
-    starter.send((command, send)).map_err(|_| gone())?;
-    answer.recv().map_err(|_| gone())?
 }

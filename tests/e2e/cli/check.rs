@@ -1,7 +1,7 @@
 use std::fs;
 use std::path::Path;
 
-use crate::support::{run, semel, text};
+use crate::support::{Ended, run, semel};
 
 const BAD: &str = "\
 upstream = \"http://127.0.0.1:3000\"
@@ -22,9 +22,8 @@ fn the_sample_is_valid_and_effective_values_are_printed() {
     fs::write(directory.path().join("other.toml"), sample()).expect("a file");
     let mut command = semel(directory.path(), &["check", "--config", "other.toml"]);
     command.args(["--listen", "127.0.0.1:9"]).env("SEMEL_POLICY_LEASE", "7s");
-    let output = command.output().expect("the program runs");
-    let (out, err) = (text(&output.stdout), text(&output.stderr));
-    assert_eq!(output.status.code(), Some(0), "{err}");
+    let Ended { code, out, err } = Ended::of(&mut command);
+    assert_eq!(code, Some(0), "{err}");
     assert_eq!(err, "semel: the configuration is other.toml\n");
     let row = |name: &str, value: &str, origin: &str| {
         let fits = |line: &str| {
@@ -60,9 +59,8 @@ mode = \"shadow\"
 lease = \"500ms\"
 ";
     fs::write(directory.path().join("semel.toml"), file).expect("a file");
-    let output = semel(directory.path(), &["check"]).output().expect("the program runs");
-    let out = text(&output.stdout);
-    assert_eq!(output.status.code(), Some(0), "{}", text(&output.stderr));
+    let Ended { code, out, err } = Ended::of(&mut semel(directory.path(), &["check"]));
+    assert_eq!(code, Some(0), "{err}");
     let note =
         "note: an unknown outcome is released here, so a retry may execute the work a second time";
     let marked = |route: &str, note: &str| {
@@ -82,8 +80,8 @@ lease = \"500ms\"
 fn the_file_of_the_directory_is_read_unless_another_is_named() {
     let directory = tempfile::tempdir().expect("a directory");
     let check = |arguments: &[&str]| {
-        let output = semel(directory.path(), arguments).output().expect("the program runs");
-        (output.status.code(), text(&output.stderr))
+        let ended = Ended::of(&mut semel(directory.path(), arguments));
+        (ended.code, ended.err)
     };
     let (code, err) = check(&["check", "--upstream", "http://127.0.0.1:1"]);
     assert_eq!(code, Some(0), "{err}");
@@ -103,10 +101,9 @@ fn all_faults_are_reported_at_once_and_nothing_is_opened() {
     fs::write(directory.path().join("bad.toml"), BAD).expect("a file");
     for command in ["check", "gateway"] {
         let arguments = [command, "--config", "bad.toml", "--store", "redis:x"];
-        let output = semel(directory.path(), &arguments).output().expect("the program runs");
-        let err = text(&output.stderr);
-        assert_eq!(output.status.code(), Some(2), "{err}");
-        assert_eq!(text(&output.stdout), "");
+        let Ended { code, out, err } = Ended::of(&mut semel(directory.path(), &arguments));
+        assert_eq!(code, Some(2), "{err}");
+        assert_eq!(out, "");
         for part in
             ["bad.toml:2:1: `lisen`", "cure: did you mean `listen`?", "bad.toml:5:", "--store"]
         {
@@ -124,10 +121,9 @@ fn payments_are_not_kept_in_memory() {
     let file = "upstream = \"http://127.0.0.1:3000\"\n[[route]]\nmatch = \"POST /a\"\npreset = \"payments\"\n";
     fs::write(directory.path().join("semel.toml"), file).expect("a file");
     for command in ["check", "gateway"] {
-        let output = semel(directory.path(), &[command, "--store", "memory:"]).output();
-        let output = output.expect("the program runs");
-        let err = text(&output.stderr);
-        assert_eq!(output.status.code(), Some(2), "{err}");
+        let arguments = [command, "--store", "memory:"];
+        let Ended { code, err, .. } = Ended::of(&mut semel(directory.path(), &arguments));
+        assert_eq!(code, Some(2), "{err}");
         for part in [
             "semel.toml:4:10: `preset` is \"payments\"",
             "(\"memory:\")",
@@ -141,19 +137,17 @@ fn payments_are_not_kept_in_memory() {
 #[test]
 fn a_file_that_cannot_be_read_exits_with_2() {
     for command in ["check", "gateway"] {
-        let output = run(&[command, "--config", "missing.toml"]);
-        let err = text(&output.stderr);
-        assert_eq!(output.status.code(), Some(2), "{err}");
+        let Ended { code, err, .. } = run(&[command, "--config", "missing.toml"]);
+        assert_eq!(code, Some(2), "{err}");
         assert!(err.contains("missing.toml: cannot be read") && err.contains("cure:"), "{err}");
     }
 }
 
 #[test]
 fn the_schema_is_json_and_needs_no_configuration() {
-    let output = run(&["check", "--schema"]);
-    assert_eq!(output.status.code(), Some(0));
-    assert_eq!(text(&output.stderr), "");
-    let schema: serde_json::Value = serde_json::from_slice(&output.stdout).expect("JSON");
+    let Ended { code, out, err } = run(&["check", "--schema"]);
+    assert_eq!((code, err.as_str()), (Some(0), ""));
+    let schema: serde_json::Value = serde_json::from_str(&out).expect("JSON");
     assert!(schema["properties"]["upstream"].is_object());
 }
 
@@ -167,12 +161,11 @@ fn the_password_of_a_database_is_never_printed() {
             .expect("a file");
         let arguments = ["check", "--upstream", "http://127.0.0.1:1"];
         let checks = [
-            semel(directory.path(), &arguments).args(["--store", &url]).output(),
-            semel(directory.path(), &arguments).env("SEMEL_STORE", &url).output(),
-            semel(directory.path(), &arguments).args(["--config", "file.toml"]).output(),
+            Ended::of(semel(directory.path(), &arguments).args(["--store", &url])),
+            Ended::of(semel(directory.path(), &arguments).env("SEMEL_STORE", &url)),
+            Ended::of(semel(directory.path(), &arguments).args(["--config", "file.toml"])),
         ];
-        for output in checks.map(|output| output.expect("the program runs")) {
-            let (out, err) = (text(&output.stdout), text(&output.stderr));
+        for Ended { out, err, .. } in checks {
             assert!(!out.contains("hunter") && !err.contains("hunter"), "{out}{err}");
             if cfg!(feature = "postgres") && end != "?sslmode=maybe" {
                 assert!(out.contains("postgres://shop@db.internal:5432/shop"), "{out}{err}");

@@ -2,24 +2,23 @@
 
 use std::net::TcpStream;
 use std::path::Path;
-use std::process::{Command, Output};
+use std::process::Command;
 
 use rustix::process::Signal;
 
-use crate::support::{Running, eventually, semel, text};
+use crate::support::{Ended, Process, eventually, semel};
 
-fn tour(directory: &Path) -> Output {
+fn tour(directory: &Path) -> Ended {
     let arguments = ["demo", "--tour", "--listen", "127.0.0.1:0", "--directory", "demo"];
-    semel(directory, &arguments).output().expect("the program runs")
+    Ended::of(&mut semel(directory, &arguments))
 }
 
 #[test]
 fn the_tour_can_be_played_twice_in_the_same_directory() {
     let directory = tempfile::tempdir().expect("a directory");
     for _ in 0..2 {
-        let output = tour(directory.path());
-        let out = text(&output.stdout);
-        assert!(output.status.success(), "{out}{}", text(&output.stderr));
+        let Ended { code, out, err } = tour(directory.path());
+        assert_eq!(code, Some(0), "{out}{err}");
         assert!(out.contains("6 executed, 52 replayed, 1 refused"), "{out}");
         assert!(out.contains("5 charges, 1 refund, 1590.00 EUR; every order once"), "{out}");
         assert!(out.contains("ch_6, 900.00 EUR, fence 2"), "the charge was taken over: {out}");
@@ -33,32 +32,31 @@ fn a_directory_of_someone_else_is_refused_with_a_cure() {
     let store = directory.path().join("demo/store");
     std::fs::create_dir_all(&store).expect("a directory");
     std::fs::write(store.join("thesis.txt"), "draft").expect("a file");
-    let output = tour(directory.path());
-    let said = text(&output.stderr);
-    assert_eq!(output.status.code(), Some(1), "{said}");
+    let Ended { code, err: said, .. } = tour(directory.path());
+    assert_eq!(code, Some(1), "{said}");
     assert!(said.contains("is not a Semel store") && said.contains("thesis.txt"), "{said}");
     let configuration = directory.path().join("demo/gateway.toml");
     std::fs::write(&configuration, "# mine\n").expect("a file");
-    let said = text(&tour(directory.path()).stderr);
+    let said = tour(directory.path()).err;
     assert!(said.contains("was not written by the demo"), "{said}");
     assert_eq!(std::fs::read_to_string(configuration).expect("a file"), "# mine\n");
 }
 
 /// A demo on free ports, with the commands that it prints.
-fn demo(directory: &Path) -> (Running, Vec<String>) {
+fn demo(directory: &Path) -> (Process, Vec<String>) {
     let arguments = ["demo", "--listen", "127.0.0.1:0", "--directory", "a demo", "--delay", "1000"];
-    let mut demo = Running::start(semel(directory, &arguments));
+    let mut demo = Process::start(&mut semel(directory, &arguments));
     demo.out.wait_for("Ctrl-C ends the demo");
-    let commands = demo.out.seen().iter().filter_map(|line| line.strip_prefix("    "));
+    let said = demo.out.so_far();
+    let commands = said.lines().filter_map(|line| line.strip_prefix("    "));
     let commands = commands.map(str::to_owned).collect();
     (demo, commands)
 }
 
 fn shell(command: &str) -> String {
-    let output = Command::new("sh").args(["-c", command]).output().expect("a shell");
-    let out = text(&output.stdout).to_lowercase();
-    assert!(output.status.success(), "{command}\n{out}{}", text(&output.stderr));
-    out
+    let Ended { code, out, err } = Ended::of(Command::new("sh").args(["-c", command]));
+    assert_eq!(code, Some(0), "{command}\n{out}{err}");
+    out.to_lowercase()
 }
 
 #[test]
@@ -94,7 +92,7 @@ fn the_printed_lines_run_as_they_stand() {
     demo.out.wait_for("ledger: 3 charges, 1420.00 EUR");
 
     demo.signal(Signal::TERM);
-    assert_eq!(demo.exit_code(), Some(0));
+    assert_eq!(demo.ended().code(), Some(0));
     let said = demo.out.all();
     assert!(said.contains("in the end") && !said.contains('\x1b'), "{said}");
     assert!(!directory.path().join("a demo/gateway.pid").exists(), "the gateway was stopped");

@@ -1,46 +1,40 @@
 use std::fs;
 use std::net::TcpListener;
 
-use crate::support::{Gateway, Response, Upstream, eventually, get, post, semel, text};
-
-fn replayed(response: &Response) -> bool {
-    response.text.to_lowercase().contains("x-idempotency-replayed: true")
-}
+use crate::support::{Ended, Upstream, before, eventually, post, ready, semel};
 
 /// Runs a gateway that does not start, and returns what it says.
 fn refused(directory: &std::path::Path, arguments: &[&str]) -> String {
     let mut command = semel(directory, &["gateway", "--upstream", "http://127.0.0.1:1"]);
     command.args(["--listen", "127.0.0.1:0", "--admin", "off"]).args(arguments);
-    let output = command.output().expect("the program runs");
-    let err = text(&output.stderr);
-    assert_eq!(output.status.code(), Some(1), "{err}");
-    assert_eq!(text(&output.stdout), "");
+    let Ended { code, out, err } = Ended::of(&mut command);
+    assert_eq!(code, Some(1), "{err}");
+    assert_eq!(out, "");
     err
 }
 
 #[test]
 fn the_gateway_serves_on_free_ports_and_becomes_ready() {
-    let upstream = Upstream::prompt();
-    let gateway = Gateway::start(upstream.address, &[], &[]);
-    eventually("ready", || (gateway.ready() == Some(200)).then_some(()));
-    let first = post(gateway.listen, "/orders", Some("a")).expect("an answer");
-    let retry = post(gateway.listen, "/orders", Some("a")).expect("an answer");
+    let upstream = Upstream::start();
+    let gateway = before(&upstream).start_unready();
+    eventually("ready", || (ready(&gateway) == Some(200)).then_some(()));
+    let first = post("/orders", Some("a")).send(&gateway);
+    let retry = post("/orders", Some("a")).send(&gateway);
     assert_eq!((first.status, retry.status), (201, 201), "{first:?} {retry:?}");
-    assert!(!replayed(&first) && replayed(&retry), "{first:?} {retry:?}");
-    let metrics = get(gateway.admin, "/metrics").expect("an answer").text;
+    assert!(!first.is_replay() && retry.is_replay(), "{first:?} {retry:?}");
+    let metrics = gateway.ask("/metrics").text();
     assert!(metrics.contains(r#"decision="replayed"} 1"#), "{metrics}");
-    assert!(gateway.directory.path().join("semel-data").is_dir(), "records are on disk");
+    assert!(gateway.directory().join("semel-data").is_dir(), "records are on disk");
 }
 
 #[test]
 fn a_store_in_use_is_refused_with_a_cure() {
-    let upstream = Upstream::prompt();
-    let gateway = Gateway::start(upstream.address, &[], &[]);
-    let store = gateway.directory.path().join("semel-data");
+    let upstream = Upstream::start();
+    let gateway = before(&upstream).start_unready();
+    let store = gateway.directory().join("semel-data");
     let elsewhere = tempfile::tempdir().expect("a directory");
     let err = refused(elsewhere.path(), &["--store", &format!("embedded:{}", store.display())]);
-    let expected =
-        format!("is in use by process {}; stop that process first", gateway.process.id());
+    let expected = format!("is in use by process {}; stop that process first", gateway.id());
     assert!(err.contains(&expected), "{err}");
     assert_eq!(err.matches("in use").count(), 1, "it is said once: {err}");
 }
@@ -63,9 +57,8 @@ fn a_port_in_use_is_refused_with_a_cure() {
         let mut command = semel(directory.path(), &["gateway", "--upstream", "http://127.0.0.1:1"]);
         let other = if flag == "--listen" { "--admin" } else { "--listen" };
         command.args([flag, &address, other, "127.0.0.1:0"]);
-        let output = command.output().expect("the program runs");
-        let err = text(&output.stderr);
-        assert_eq!(output.status.code(), Some(1), "{err}");
+        let Ended { code, err, .. } = Ended::of(&mut command);
+        assert_eq!(code, Some(1), "{err}");
         assert!(err.contains(&format!("cannot listen on {address}")), "{err}");
         assert!(err.contains("choose another address"), "{err}");
     }

@@ -1,16 +1,16 @@
-use rustix::process::Signal;
 use serde_json::Value;
 
-use crate::support::{Gateway, Upstream, post};
+use crate::support::{Upstream, before, post};
 
 /// What a gateway logs while it serves one request and stops.
 fn said(variables: &[(&str, &str)]) -> String {
-    let upstream = Upstream::prompt();
-    let mut gateway = Gateway::start(upstream.address, &["--store", "memory:"], variables);
-    assert_eq!(post(gateway.listen, "/", Some("the-key")).expect("an answer").status, 201);
-    gateway.process.signal(Signal::TERM);
-    assert_eq!(gateway.process.exit_code(), Some(0));
-    gateway.process.err.all()
+    let upstream = Upstream::start();
+    let setup = before(&upstream).arguments(&["--store", "memory:"]).variables(variables);
+    let gateway = setup.start_unready();
+    assert_eq!(post("/", Some("the-key")).send(&gateway).status, 201);
+    let (status, said) = gateway.terminate();
+    assert_eq!(status.code(), Some(0));
+    said
 }
 
 #[test]

@@ -1,33 +1,42 @@
+use std::io;
 #[cfg(feature = "postgres")]
 use std::net::TcpListener;
-use std::thread;
+use std::thread::{self, JoinHandle};
 
 use rustix::process::Signal;
 
-use crate::support::{Gateway, Upstream, eventually, get, post};
+use crate::support::{Answer, Call, Gateway, before, eventually, held, post, ready};
 #[cfg(feature = "postgres")]
-use crate::support::{Running, semel};
+use crate::support::{Process, semel};
 
 fn draining(gateway: &Gateway) {
-    eventually("draining", || (gateway.ready() == Some(503)).then_some(()));
+    eventually("draining", || (ready(gateway) == Some(503)).then_some(()));
+}
+
+/// A request that is sent and not yet answered.
+fn slow(gateway: &Gateway) -> JoinHandle<io::Result<Answer>> {
+    let listen = gateway.listen();
+    thread::spawn(move || post("/orders", Some("slow")).try_send(listen))
 }
 
 #[test]
 fn a_request_that_runs_is_answered_before_the_end() {
     for signal in [Signal::TERM, Signal::INT] {
-        let upstream = Upstream::held();
-        let mut gateway = Gateway::start(upstream.address, &[], &[]);
-        let listen = gateway.listen;
-        let client = thread::spawn(move || post(listen, "/orders", Some("slow")));
-        upstream.arrival();
-        gateway.process.signal(signal);
+        let (gate, upstream) = held();
+        let gateway = before(&upstream).start_unready();
+        let client = slow(&gateway);
+        gate.wait_for(1);
+        gateway.signal(signal);
         draining(&gateway);
-        assert!(get(gateway.listen, "/").is_err(), "a new connection was accepted");
-        upstream.let_go();
+        assert!(
+            Call::new("GET", "/").try_send(gateway.listen()).is_err(),
+            "a new connection was accepted"
+        );
+        gate.open();
         let response = client.join().expect("a client").expect("an answer");
         assert_eq!(response.status, 201, "{response:?}");
-        assert_eq!(gateway.process.exit_code(), Some(0));
-        let said = gateway.process.err.all();
+        let (status, said) = gateway.ended();
+        assert_eq!(status.code(), Some(0));
         assert!(said.contains("draining: no new connections"), "{said}");
         assert!(said.contains("all requests were completed"), "{said}");
     }
@@ -35,15 +44,13 @@ fn a_request_that_runs_is_answered_before_the_end() {
 
 #[test]
 fn requests_past_the_drain_timeout_are_cut_off_and_reported() {
-    let upstream = Upstream::held();
+    let (gate, upstream) = held();
     let limit = [("SEMEL_LIMITS_SHUTDOWN_TIMEOUT", "100ms")];
-    let mut gateway = Gateway::start(upstream.address, &[], &limit);
-    let listen = gateway.listen;
-    let client = thread::spawn(move || post(listen, "/orders", Some("slow")));
-    upstream.arrival();
-    gateway.process.signal(Signal::TERM);
-    assert_eq!(gateway.process.exit_code(), Some(1));
-    let said = gateway.process.err.all();
+    let gateway = before(&upstream).variables(&limit).start_unready();
+    let client = slow(&gateway);
+    gate.wait_for(1);
+    let (status, said) = gateway.terminate();
+    assert_eq!(status.code(), Some(1));
     assert!(said.contains("WARN") && said.contains("this work was cut off"), "{said}");
     // Its client learns of it, one way or another.
     drop(client.join().expect("a client"));
@@ -51,16 +58,15 @@ fn requests_past_the_drain_timeout_are_cut_off_and_reported() {
 
 #[test]
 fn a_second_signal_ends_at_once() {
-    let upstream = Upstream::held();
-    let mut gateway = Gateway::start(upstream.address, &[], &[]);
-    let listen = gateway.listen;
-    let client = thread::spawn(move || post(listen, "/orders", Some("slow")));
-    upstream.arrival();
-    gateway.process.signal(Signal::TERM);
+    let (gate, upstream) = held();
+    let gateway = before(&upstream).start_unready();
+    let client = slow(&gateway);
+    gate.wait_for(1);
+    gateway.signal(Signal::TERM);
     draining(&gateway);
-    gateway.process.signal(Signal::INT);
-    assert_eq!(gateway.process.exit_code(), Some(1));
-    let said = gateway.process.err.all();
+    gateway.signal(Signal::INT);
+    let (status, said) = gateway.ended();
+    assert_eq!(status.code(), Some(1));
     assert!(said.contains("stopped at once") && said.contains("SIGINT"), "{said}");
     drop(client.join().expect("a client"));
 }
@@ -74,9 +80,9 @@ fn a_gateway_that_still_starts_ends_at_once() {
     let directory = tempfile::tempdir().expect("a directory");
     let mut command = semel(directory.path(), &["gateway", "--upstream", "http://127.0.0.1:1"]);
     command.args(["--listen", "127.0.0.1:0", "--admin", "off", "--store", &store]);
-    let mut process = Running::start(command);
+    let mut process = Process::start(&mut command);
     let _silent = database.accept().expect("a gateway that connects");
     process.signal(Signal::TERM);
-    assert_eq!(process.exit_code(), Some(0));
+    assert_eq!(process.ended().code(), Some(0));
     assert!(process.err.all().contains("stopped before it had started"));
 }

@@ -1,4 +1,4 @@
-use crate::support::{run, text};
+use crate::support::run;
 
 #[test]
 fn wrong_usage_exits_with_2_and_talks_on_standard_error() {
@@ -14,9 +14,9 @@ fn wrong_usage_exits_with_2_and_talks_on_standard_error() {
     ];
     for arguments in wrong {
         let output = run(arguments);
-        assert_eq!(output.status.code(), Some(2), "{arguments:?}");
-        assert_eq!(text(&output.stdout), "", "{arguments:?}");
-        assert!(text(&output.stderr).contains("--help"), "{arguments:?}");
+        assert_eq!(output.code, Some(2), "{arguments:?}");
+        assert_eq!(output.out, "", "{arguments:?}");
+        assert!(output.err.contains("--help"), "{arguments:?}");
     }
 }
 
@@ -25,18 +25,18 @@ fn every_command_has_help_with_examples() {
     let migrate = cfg!(feature = "postgres").then_some("migrate");
     for command in ["gateway", "check", "demo", "completions"].into_iter().chain(migrate) {
         let output = run(&[command, "--help"]);
-        let help = text(&output.stdout);
-        assert_eq!(output.status.code(), Some(0), "{command}");
+        let help = output.out;
+        assert_eq!(output.code, Some(0), "{command}");
         assert!(help.contains("Examples:\n  "), "{help}");
         assert!(!help.contains("until-stdin"), "what is hidden stays hidden: {help}");
-        assert!(text(&run(&["--help"]).stdout).contains(&format!("\n  {command} ")), "{command}");
+        assert!(run(&["--help"]).out.contains(&format!("\n  {command} ")), "{command}");
     }
 }
 
 #[test]
 fn completions_know_the_commands() {
     for shell in ["bash", "zsh", "fish"] {
-        let script = text(&run(&["completions", shell]).stdout);
+        let script = run(&["completions", shell]).out;
         assert!(script.contains("gateway") && script.contains("upstream"), "{shell}");
     }
 }

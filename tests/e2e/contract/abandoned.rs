@@ -31,7 +31,7 @@ fn an_abandoned_execution_may_count_as_failed() {
 /// comes in. Whichever wins, all clients that get an outcome get the same one.
 #[test]
 fn a_holder_that_slept_over_its_lease_never_has_an_outcome_of_its_own() {
-    let gate = Gate::new();
+    let gate = Gate::default();
     let inside = gate.clone();
     let upstream = Upstream::with(move |seen| {
         if seen.execution == 1 {

@@ -95,7 +95,7 @@ fn a_retry_after_a_crash_during_execution_gets_outcome_unknown() {
 /// Killed when the work is done and its reply half here: the upstream has sent all but the end.
 fn killed_before_settling(policy: &str) -> (Upstream, Gateway) {
     let upstream = Upstream::with(|seen| match seen.execution {
-        1 => Reply::Stalls { declared: 64 << 10, body: vec![b'x'; 32 << 10] },
+        1 => Reply::Stalls(64 << 10, vec![b'x'; 32 << 10]),
         _ => Reply::created(r#"{"execution":2}"#),
     });
     let gateway = Setup::before(&upstream).policy(policy).start();
@@ -162,13 +162,13 @@ fn after_settling_the_outcome_is_replayed_also_if_held() {
 #[test]
 fn an_answer_that_was_seen_survives_a_kill() {
     let upstream = Upstream::start();
-    let mut setup = Setup::before(&upstream);
+    let setup = Setup::before(&upstream);
     let mut seen = Vec::new();
     for round in 0..5 {
-        let gateway = setup.start();
+        let gateway = setup.clone().start();
         let call = Call::charge(&format!("k-{round}"));
         seen.push((call.clone(), call.send(&gateway)));
-        setup = gateway.kill();
+        gateway.kill();
     }
     let gateway = setup.start();
     for (call, first) in seen {

@@ -49,7 +49,7 @@ fn the_status_of_a_mismatch_can_be_chosen() {
 #[test]
 fn a_mismatch_is_refused_while_the_first_attempt_runs() {
     for in_flight in ["conflict", "accepted", "wait"] {
-        let gate = Gate::new();
+        let gate = Gate::default();
         let held = gate.clone();
         let upstream = Upstream::with(move |_| {
             held.pass();
@@ -82,7 +82,7 @@ fn a_mismatch_is_refused_after_a_release() {
 /// Trap 7, I2: neither the 409 of a duplicate nor that of a mismatch is ever the outcome.
 #[test]
 fn the_rejection_of_a_duplicate_is_never_the_outcome() {
-    let gate = Gate::new();
+    let gate = Gate::default();
     let held = gate.clone();
     let upstream = Upstream::with(move |_| {
         held.pass();

@@ -4,7 +4,7 @@ use crate::support::{Answer, Call, Gate, Gateway, Reply, Setup, Upstream, eventu
 
 /// An upstream that holds back all requests with the key `held`.
 fn held() -> (Gate, Upstream) {
-    let gate = Gate::new();
+    let gate = Gate::default();
     let inside = gate.clone();
     let upstream = Upstream::with(move |seen| {
         if seen.key().is_some_and(|key| key.starts_with("held")) {

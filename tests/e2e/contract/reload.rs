@@ -5,7 +5,7 @@ use rustix::process::Signal;
 use crate::support::{Call, Gate, Reply, Setup, Upstream, eventually};
 
 fn held() -> (Gate, Upstream) {
-    let gate = Gate::new();
+    let gate = Gate::default();
     let inside = gate.clone();
     let upstream = Upstream::with(move |seen| {
         if seen.key() == Some("held") {
@@ -62,9 +62,9 @@ fn a_reload_may_change_the_upstream() {
     let gateway = Setup::before(&old).start();
     assert_eq!(Call::charge("k-1").send(&gateway).status, 201);
     let other = Setup::before(&new);
-    let text = std::fs::read_to_string(gateway.setup().file()).expect("a configuration");
+    let text = gateway.setup().text();
     let text = text.replace(&old.address().to_string(), &new.address().to_string());
-    gateway.setup().write_text(&text);
+    gateway.setup().write(&text);
     gateway.signal(Signal::HUP);
     eventually("the new upstream answers", || {
         let answer = Call::new("GET", "/").send(&gateway);
@@ -80,12 +80,12 @@ fn a_reload_may_change_the_upstream() {
 fn a_reload_puts_no_payments_on_the_store_in_memory() {
     let (_gate, upstream) = held();
     let gateway = Setup::before(&upstream).memory().start();
-    let text = std::fs::read_to_string(gateway.setup().file()).expect("a configuration");
+    let text = gateway.setup().text();
     let durable = format!("embedded:{}", gateway.setup().file().with_extension("d").display());
     let durable = text.replace("memory:", &durable);
     let payments = |match_| format!("[[route]]\nmatch = \"{match_}\"\npreset = \"payments\"\n");
     for round in 1..=2 {
-        gateway.setup().write_text(&(durable.clone() + &payments("POST /v1/charges")));
+        gateway.setup().write(&(durable.clone() + &payments("POST /v1/charges")));
         gateway.signal(Signal::HUP);
         let refusal = "the store that is open is \"memory:\"";
         eventually("it is refused", || {
@@ -93,7 +93,7 @@ fn a_reload_puts_no_payments_on_the_store_in_memory() {
         });
         assert_eq!(Call::charge(&format!("k-{round}")).send(&gateway).status, 201);
         // In two steps it is the same: the file names another store, the process has the old one.
-        gateway.setup().write_text(&(durable.clone() + "[[route]]\nmatch = \"POST /other\"\n"));
+        gateway.setup().write(&(durable.clone() + "[[route]]\nmatch = \"POST /other\"\n"));
         gateway.signal(Signal::HUP);
         eventually("the other is taken", || {
             (gateway.log().matches("at the next start").count() == round).then_some(())
@@ -113,7 +113,7 @@ fn a_bad_file_changes_nothing_and_is_explained() {
         ("upstream = \"http://127.0.0.1:1\"\n[policy]\nttl = \"soon\"\n", "soon"),
         ("this is [no TOML", "semel.toml:1:"),
     ] {
-        gateway.setup().write_text(text);
+        gateway.setup().write(text);
         gateway.signal(Signal::HUP);
         eventually(why, || gateway.log().contains(why).then_some(()));
         assert_eq!(Call::charge("held").send(&gateway).status, 202, "{why}");

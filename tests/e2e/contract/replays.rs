@@ -1,6 +1,6 @@
 //! A retry gets the first answer back, byte for byte (I4). Trap 12.
 
-use crate::support::{Answer, Call, Reply, Setup, Upstream};
+use crate::support::{Answer, Call, Fields, Reply, Setup, Upstream};
 
 const OURS: [&str; 2] = ["x-idempotency-replayed", "idempotent-replayed"];
 
@@ -22,10 +22,10 @@ fn assert_same(first: &Answer, replay: &Answer) {
     assert_eq!(first.status, replay.status);
     assert!(first.body == replay.body, "{:?} and {:?}", first.text(), replay.text());
     let mut fields = replay.fields.clone();
-    fields.retain(|(name, _)| !OURS.contains(&name.as_str()));
-    let sorted = |fields: &[(String, String)]| {
+    fields.0.retain(|(name, _)| !OURS.contains(&name.as_str()));
+    let sorted = |fields: &Fields| {
         // The order of different names means nothing; that of one name's values does.
-        let mut fields = fields.to_vec();
+        let mut fields = fields.0.clone();
         fields.sort_by(|(one, _), (other, _)| one.cmp(other));
         fields
     };

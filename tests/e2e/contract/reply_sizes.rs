@@ -5,9 +5,7 @@ use crate::support::{Call, Reply, Setup, Upstream};
 #[test]
 fn a_reply_over_its_limit_is_streamed_and_then_omitted() {
     let upstream = Upstream::with(|_| {
-        Reply::Large { status: 201, fields: Vec::new(), bytes: 3 << 20 }
-            .field("Location", "/reports/7")
-            .field("Content-Type", "text/csv")
+        Reply::large(201, 3 << 20).field("Location", "/reports/7").field("Content-Type", "text/csv")
     });
     let gateway = Setup::before(&upstream).policy("max_reply_body = \"1MiB\"").start();
     let first = Call::charge("k").send(&gateway);
@@ -47,8 +45,7 @@ fn a_reply_of_exactly_the_limit_is_kept() {
 /// A client that hangs up in the middle of a large reply changes nothing: the work was done.
 #[test]
 fn a_client_that_leaves_a_large_reply_does_not_free_the_key() {
-    let upstream =
-        Upstream::with(|_| Reply::Large { status: 201, fields: Vec::new(), bytes: 64 << 20 });
+    let upstream = Upstream::with(|_| Reply::large(201, 64 << 20));
     let gateway = Setup::before(&upstream).policy("max_reply_body = \"1KiB\"").start();
     let first = Call::charge("k").begin(&gateway);
     crate::support::eventually("the outcome is settled", || {

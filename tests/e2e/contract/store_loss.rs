@@ -20,7 +20,7 @@ impl Deref for Gated {
 
 impl Gated {
     fn start() -> Self {
-        let gate = Gate::new();
+        let gate = Gate::default();
         let inside = gate.clone();
         let upstream = Upstream::with(move |seen| {
             if seen.target == "/held" {

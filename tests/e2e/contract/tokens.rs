@@ -328,15 +328,15 @@ fn a_reload_changes_the_keys_or_nothing() {
     let (_home, path) = file(&old.pem());
     let gateway = believing(&upstream, &path.display().to_string(), "EdDSA", "").start();
     assert_eq!(by(&old, "alice").send(&gateway).status, 201);
-    let text = fs::read_to_string(gateway.setup().file()).expect("a configuration");
+    let text = gateway.setup().text();
     let with_keys = |keys: &str| text.replace(&path.display().to_string(), keys);
     let away = format!("http://{}/jwks.json", Upstream::absent(40));
-    gateway.setup().write_text(&with_keys(&away));
+    gateway.setup().write(&with_keys(&away));
     gateway.signal(Signal::HUP);
     eventually("it is refused", || gateway.log().contains("not reloaded").then_some(()));
     assert!(by(&old, "alice").send(&gateway).is_replay());
     let (_set, server) = issuer(&[&new]);
-    gateway.setup().write_text(&with_keys(&url(&server)));
+    gateway.setup().write(&with_keys(&url(&server)));
     gateway.signal(Signal::HUP);
     eventually("the new key is believed", || {
         by(&new, "alice").send(&gateway).is_replay().then_some(())

@@ -90,7 +90,7 @@ fn a_lost_connection_holds_a_payment() {
 /// A reply that breaks off is no outcome: half a reply is never kept or shown.
 #[test]
 fn a_reply_that_breaks_off_is_not_kept() {
-    let half = Reply::BreaksOff { declared: 1_000, body: vec![b'x'; 10] };
+    let half = Reply::BreaksOff(1_000, vec![b'x'; 10]);
     let (first, second, fences) = failing(half.clone(), RELEASE);
     first.assert_problem(502, "upstream_unreachable", true);
     assert_executed_again(&second, &fences);
@@ -102,7 +102,7 @@ fn a_reply_that_breaks_off_is_not_kept() {
 /// Nor one that stops coming.
 #[test]
 fn a_reply_that_stalls_is_not_kept() {
-    let half = Reply::Stalls { declared: 1_000, body: vec![b'x'; 10] };
+    let half = Reply::Stalls(1_000, vec![b'x'; 10]);
     let (first, second, fences) = failing(half.clone(), RELEASE);
     first.assert_problem(504, "upstream_timeout", true);
     assert_executed_again(&second, &fences);

@@ -7,8 +7,8 @@ use std::net::TcpStream;
 
 use rustix::process::Signal;
 use support::{
-    API, Running, api, curl_lines, directory, eventually, free_port, gateway, get, run, run_sh,
-    without_settings,
+    API, Ended, GATEWAY, address_after, api, curl_lines, directory, eventually, free_port, gateway,
+    get, run, run_sh, semel,
 };
 
 const PUBLIC: &str = "127.0.0.1:8080";
@@ -17,8 +17,8 @@ const PUBLIC: &str = "127.0.0.1:8080";
 fn the_readme_tells_the_truth() {
     let records = tempfile::tempdir().expect("a directory");
     let (_api, api_at) = api();
-    let (_gateway, gateway_at) = gateway(api_at, records.path());
-    let play = |line: &String| run(&line.replace(PUBLIC, &gateway_at.to_string()));
+    let gateway = gateway(&directory(), api_at, records.path());
+    let play = |line: &String| run(&line.replace(PUBLIC, &gateway.listen().to_string()));
     let said: Vec<String> = curl_lines().iter().map(play).collect();
     let [first, retry, changed, keyless, list] = &said[..] else {
         panic!("not five lines: {said:?}");
@@ -45,8 +45,8 @@ fn after_a_restart_of_both_a_retry_gets_the_first_answer() {
     let mut answers = Vec::new();
     for _ in 0..2 {
         let (_api, api_at) = api();
-        let (_gateway, gateway_at) = gateway(api_at, records.path());
-        answers.push(run(&charge.replace(PUBLIC, &gateway_at.to_string())));
+        let gateway = gateway(&directory(), api_at, records.path());
+        answers.push(run(&charge.replace(PUBLIC, &gateway.listen().to_string())));
         let charges = get(api_at, "/v1/charges").matches("ch_").count();
         assert_eq!(charges, 2 - answers.len(), "the second API is not asked");
     }
@@ -59,12 +59,12 @@ fn run_sh_starts_both_and_ends_both() {
     for signal in [Signal::INT, Signal::TERM] {
         let records = tempfile::tempdir().expect("a directory");
         let port = free_port();
-        let mut script: Running = run_sh(port, records.path());
-        let gateway_at = script.address_after("semel gateway listening on http://");
+        let mut script = run_sh(port, records.path());
+        let gateway_at = address_after(GATEWAY, &mut script.err);
         eventually(API, || TcpStream::connect(("127.0.0.1", port)).ok());
         assert!(run(&curl_lines()[0].replace(PUBLIC, &gateway_at.to_string())).contains("ch_"));
         script.signal(signal);
-        script.end();
+        script.ended();
         let gone = || TcpStream::connect(gateway_at).is_err().then_some(());
         eventually("the end of the gateway", gone);
         let gone = || TcpStream::connect(("127.0.0.1", port)).is_err().then_some(());
@@ -74,11 +74,8 @@ fn run_sh_starts_both_and_ends_both() {
 
 #[test]
 fn the_configuration_is_sound() {
-    let mut check = std::process::Command::new(env!("CARGO_BIN_EXE_semel"));
-    without_settings(&mut check);
-    let output = check.args(["check", "--config", "semel.toml"]).current_dir(directory()).output();
-    let output = output.expect("the program runs");
-    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+    let checked = Ended::of(&mut semel(&directory(), &["check", "--config", "semel.toml"]));
+    assert_eq!(checked.code, Some(0), "{}", checked.err);
 }
 
 fn is_replay(answer: &str) -> bool {

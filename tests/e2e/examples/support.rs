@@ -1,104 +1,28 @@
 //! Starting what the example consists of, and talking to it.
 
-#[path = "../cli/support/eventually.rs"]
-mod eventually;
-
-pub(crate) use eventually::eventually;
-
-use std::io::{BufRead as _, BufReader, Read, Write as _};
-use std::net::{SocketAddr, TcpListener, TcpStream};
+use std::net::{SocketAddr, TcpListener};
 use std::path::{Path, PathBuf};
-use std::process::{Child, Command, Stdio};
-use std::sync::mpsc;
-use std::thread;
-use std::time::Duration;
+use std::process::Command;
 
-use rustix::process::{Pid, Signal, kill_process};
+pub(crate) use semel_testkit::{Call, Ended, Process, eventually};
+use semel_testkit::{Gateway, Lines, Setup, without_settings};
 
-/// How long anything may take. A loaded machine is slow.
-const TIMEOUT: Duration = Duration::from_mins(1);
 pub(crate) const API: &str = "payments API listening on http://";
+pub(crate) const GATEWAY: &str = "semel gateway listening on http://";
+const SEMEL: &str = env!("CARGO_BIN_EXE_semel");
 
-/// A process that is dead when the test is over.
-pub(crate) struct Running {
-    child: Child,
-    said: mpsc::Receiver<String>,
+/// Waits for a line with this in it, which goes on with an address.
+pub(crate) fn address_after(start: &str, said: &mut Lines) -> SocketAddr {
+    let line = said.wait_for(start);
+    let (_, rest) = line.split_once(start).expect("an address");
+    rest.split(' ').next().expect("an address").parse().expect("an address")
 }
 
-// === impl Running ===
-
-impl Running {
-    fn start(mut command: Command) -> Self {
-        without_settings(&mut command);
-        let mut child = command
-            .stdin(Stdio::null())
-            .stdout(Stdio::piped())
-            .stderr(Stdio::piped())
-            .spawn()
-            .unwrap_or_else(|error| panic!("{command:?} does not start: {error}"));
-        let (lines, said) = mpsc::channel();
-        forward(child.stdout.take().expect("standard output"), lines.clone());
-        forward(child.stderr.take().expect("standard error"), lines);
-        Self { child, said }
-    }
-
-    /// Waits for a line that starts like this and goes on with an address.
-    pub(crate) fn address_after(&mut self, start: &str) -> SocketAddr {
-        let mut seen = Vec::new();
-        loop {
-            let line = self.said.recv_timeout(TIMEOUT).unwrap_or_else(|error| {
-                panic!("never said {start:?} ({error}), but:\n{}", seen.join("\n"))
-            });
-            if let Some(rest) = line.strip_prefix(start) {
-                let address = rest.split(' ').next().expect("an address");
-                return address.parse().expect("an address");
-            }
-            seen.push(line);
-        }
-    }
-
-    pub(crate) fn signal(&self, signal: Signal) {
-        kill_process(Pid::from_child(&self.child), signal).expect("a process to signal");
-    }
-
-    /// Waits for the end.
-    pub(crate) fn end(&mut self) {
-        eventually("the end of the process", || self.child.try_wait().expect("a process"));
-    }
-}
-
-impl Drop for Running {
-    fn drop(&mut self) {
-        // It may be dead already. A script gets the chance to end what it started.
-        let _ = kill_process(Pid::from_child(&self.child), Signal::TERM);
-        for _ in 0..200 {
-            if !matches!(self.child.try_wait(), Ok(None)) {
-                return;
-            }
-            thread::sleep(Duration::from_millis(10));
-        }
-        let _ = self.child.kill();
-        let _ = self.child.wait();
-    }
-}
-
-fn forward(stream: impl Read + Send + 'static, lines: mpsc::Sender<String>) {
-    thread::spawn(move || {
-        for line in BufReader::new(stream).lines().map_while(Result::ok) {
-            if lines.send(line).is_err() {
-                return;
-            }
-        }
-    });
-}
-
-/// Without the settings of the environment.
-pub(crate) fn without_settings(command: &mut Command) {
-    for (name, _) in std::env::vars_os() {
-        if name.to_string_lossy().starts_with("SEMEL_") {
-            command.env_remove(name);
-        }
-    }
+/// The program in a directory.
+pub(crate) fn semel(directory: &Path, arguments: &[&str]) -> Command {
+    let mut command = semel_testkit::semel(SEMEL, arguments);
+    command.current_dir(directory);
+    command
 }
 
 pub(crate) fn directory() -> PathBuf {
@@ -106,48 +30,36 @@ pub(crate) fn directory() -> PathBuf {
 }
 
 /// The Python server on a free port.
-pub(crate) fn api() -> (Running, SocketAddr) {
+pub(crate) fn api() -> (Process, SocketAddr) {
     needs("python3");
     let mut command = Command::new("python3");
     command.args(["server.py", "0"]).current_dir(directory());
-    let mut running = Running::start(command);
-    let address = running.address_after(API);
+    let mut running = Process::start(&mut command);
+    let address = address_after(API, &mut running.out);
     (running, address)
-}
-
-/// The gateway with the example's configuration, on free ports.
-pub(crate) fn gateway(api: SocketAddr, records: &Path) -> (Running, SocketAddr) {
-    gateway_in(&directory(), api, records)
 }
 
 /// The gateway with a configuration in this directory, on free ports.
-pub(crate) fn gateway_in(
-    directory: &Path,
-    api: SocketAddr,
-    records: &Path,
-) -> (Running, SocketAddr) {
-    let mut command = Command::new(env!("CARGO_BIN_EXE_semel"));
-    command.args(["gateway", "--config", "semel.toml", "--upstream", &format!("http://{api}")]);
-    command.args(flags(records)).current_dir(directory);
-    let mut running = Running::start(command);
-    let address = running.address_after("semel gateway listening on http://");
-    (running, address)
+pub(crate) fn gateway(directory: &Path, api: SocketAddr, records: &Path) -> Gateway {
+    let setup = Setup::new(SEMEL).in_directory(directory).arguments(&store(records));
+    let upstream = format!("http://{api}");
+    setup.arguments(&["--config", "semel.toml", "--upstream", &upstream]).start_unready()
 }
 
 /// The script that starts both.
-pub(crate) fn run_sh(port: u16, records: &Path) -> Running {
+pub(crate) fn run_sh(port: u16, records: &Path) -> Process {
     needs("python3");
     // A background process ignores Ctrl-C, and so would the script.
     let mut command = Command::new("env");
     command.args(["--default-signal=INT", "./run.sh"]);
-    command.args(flags(records)).current_dir(directory());
-    command.env("SEMEL", env!("CARGO_BIN_EXE_semel")).env("API_PORT", port.to_string());
-    Running::start(command)
+    command.args(["--listen", "127.0.0.1:0", "--admin", "127.0.0.1:0"]).args(store(records));
+    without_settings(&mut command);
+    command.env("SEMEL", SEMEL).env("API_PORT", port.to_string()).current_dir(directory());
+    Process::start(&mut command).with_grace()
 }
 
-fn flags(records: &Path) -> [String; 6] {
-    let store = format!("embedded:{}", records.join("semel-data").display());
-    ["--listen", "127.0.0.1:0", "--admin", "127.0.0.1:0", "--store", &store].map(str::to_owned)
+fn store(records: &Path) -> [String; 2] {
+    ["--store".to_owned(), format!("embedded:{}", records.join("semel-data").display())]
 }
 
 pub(crate) fn free_port() -> u16 {
@@ -174,21 +86,14 @@ pub(crate) fn run(line: &str) -> String {
 
 pub(crate) fn run_in(directory: &Path, line: &str) -> String {
     needs("curl");
-    let output = Command::new("sh").args(["-c", line]).current_dir(directory).output();
-    let output = output.expect("a shell");
-    let troubles = String::from_utf8_lossy(&output.stderr);
-    assert!(output.status.success(), "this failed: {line}\n{troubles}");
-    String::from_utf8(output.stdout).expect("text")
+    let Ended { code, out, err } =
+        Ended::of(Command::new("sh").args(["-c", line]).current_dir(directory));
+    assert_eq!(code, Some(0), "this failed: {line}\n{err}");
+    out
 }
 
 pub(crate) fn get(to: SocketAddr, path: &str) -> String {
-    let mut stream = TcpStream::connect(to).expect("a connection");
-    stream.set_read_timeout(Some(TIMEOUT)).expect("a time limit");
-    let request = format!("GET {path} HTTP/1.1\r\nhost: test\r\nconnection: close\r\n\r\n");
-    stream.write_all(request.as_bytes()).expect("sending");
-    let mut answer = String::new();
-    stream.read_to_string(&mut answer).expect("an answer");
-    answer
+    Call::new("GET", path).send_to(to).text()
 }
 
 fn needs(program: &str) {

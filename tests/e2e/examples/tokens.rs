@@ -3,7 +3,7 @@
 use std::fs;
 use std::path::Path;
 
-use crate::support::{api, eventually, gateway_in, lines_of, run_in};
+use crate::support::{api, eventually, gateway, lines_of, run_in};
 use crate::{PUBLIC, is_replay};
 
 const GUIDE: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../../docs/guides/tokens.md");
@@ -26,10 +26,10 @@ fn the_guide_tells_the_truth() {
     let make_keys = || keys.iter().for_each(|line| drop(run_in(home.path(), line)));
     make_keys();
     let (_api, api_at) = api();
-    let (_gateway, gateway_at) = gateway_in(home.path(), api_at, home.path());
+    let gateway = gateway(home.path(), api_at, home.path());
     let calls: Vec<_> = lines_of(&guide, "curl ")
         .iter()
-        .map(|line| line.replace(PUBLIC, &gateway_at.to_string()))
+        .map(|line| line.replace(PUBLIC, &gateway.listen().to_string()))
         .collect();
     let [ann, again, bob, expired] = &calls[..] else { panic!("not four lines: {calls:?}") };
     let said = run_in(home.path(), ann);

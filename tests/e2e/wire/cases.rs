@@ -4,7 +4,7 @@
 use std::collections::BTreeMap;
 use std::io;
 
-use crate::support::{Client, Gateway, Reply, Upstream};
+use crate::support::{Answer, Client, Gateway, Upstream};
 
 const TABLE: &str = include_str!("cases.txt");
 const SMUGGLED: &[u8] = b"GET /smuggled HTTP/1.1\r\nHost: a\r\n\r\n";
@@ -210,7 +210,7 @@ impl Run<'_> {
     }
 }
 
-fn next(client: &mut Client, to_head: bool) -> Result<Option<Reply>, String> {
+fn next(client: &mut Client, to_head: bool) -> Result<Option<Answer>, String> {
     client.final_reply(to_head).map_err(|error| format!("no good answer: {error}"))
 }
 
@@ -223,7 +223,7 @@ fn ended(client: &mut Client) -> Result<(), String> {
     }
 }
 
-fn shown(reply: Option<&Reply>) -> String {
+fn shown(reply: Option<&Answer>) -> String {
     reply.map_or_else(
         || "no answer".to_owned(),
         |reply| format!("{} {:?}", reply.status, reply.text()),

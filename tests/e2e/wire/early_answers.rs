@@ -1,7 +1,7 @@
 //! Answers before the end of a body: the next request is never parsed out of it, and the client can
 //! always read the answer.
 
-use crate::support::{After, Client, Gate, Gateway, Reply, Upstream, answer, get, post};
+use crate::support::{Answer, Client, Gate, Gateway, Upstream, get, post};
 
 const TABLES: &str = r#"
 [policy]
@@ -145,7 +145,7 @@ fn case(gateway: &Gateway, why: Why, form: Form) -> bool {
 }
 
 /// Either the connection ends after `reply`, or the next request gets its own answer.
-fn went_on(client: &mut Client, reply: &Reply, after: &str) -> bool {
+fn went_on(client: &mut Client, reply: &Answer, after: &str) -> bool {
     if reply.closes() {
         client.assert_cut();
         return false;
@@ -210,8 +210,7 @@ fn held_upstream(gate: &Gate) -> Upstream {
         if seen.target == "/held" {
             gate.pass();
         }
-        line.send(&answer(seen, &seen.summary()))?;
-        Ok(After::Keep)
+        seen.echo(line)
     })
 }
 

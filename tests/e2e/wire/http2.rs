@@ -1,5 +1,7 @@
 //! HTTP/2, without TLS and with it: the same contract on many streams at once.
 
+use std::sync::Arc;
+
 use bytes::Bytes;
 use http::Request;
 use http_body_util::{BodyExt as _, Full};
@@ -15,7 +17,7 @@ const REPLAYED: &str = "x-idempotency-replayed";
 async fn a_retry_is_replayed_also_over_another_version() {
     let upstream = Upstream::echo();
     let gateway = Gateway::start(&upstream, "");
-    let client = Http2::plain(gateway.address).await;
+    let client = Http2::plain(gateway.listen()).await;
     let first = client.post("/a", "k", "hello").await;
     assert_eq!((first.status().as_u16(), &first.body()[..]), (200, &b"POST /a 5"[..]));
     assert!(!first.headers().contains_key(REPLAYED));
@@ -25,12 +27,12 @@ async fn a_retry_is_replayed_also_over_another_version() {
     let other = gateway.ask(crate::support::post("/a", "k", "hello"));
     assert!(other.is_replay());
     assert_eq!(other.body, first.body().to_vec());
-    assert_eq!(upstream.count("/a"), 1);
+    assert_eq!(upstream.count_of("/a"), 1);
     // The upstream gets HTTP/1.1 with the right Host, and the client's protocol version.
     let seen = &upstream.seen()[0];
-    assert_eq!(seen.get("host"), Some(upstream.address.to_string().as_str()));
-    assert_eq!(seen.get("x-forwarded-host"), Some("a"));
-    assert_eq!(seen.get("via"), Some("2.0 semel"));
+    assert_eq!(seen.header("host"), Some(upstream.address().to_string().as_str()));
+    assert_eq!(seen.header("x-forwarded-host"), Some("a"));
+    assert_eq!(seen.header("via"), Some("2.0 semel"));
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
@@ -42,8 +44,9 @@ async fn a_hundred_streams_with_one_key_execute_once() {
         line.send(&answer(seen, "done"))?;
         Ok(After::Keep)
     });
+    let upstream = Arc::new(upstream);
     let gateway = Gateway::start(&upstream, "[policy]\nin_flight = \"wait\"\n");
-    let client = Http2::plain(gateway.address).await;
+    let client = Http2::plain(gateway.listen()).await;
     let streams: Vec<_> = (0..100)
         .map(|_| {
             let client = client.clone();
@@ -59,14 +62,14 @@ async fn a_hundred_streams_with_one_key_execute_once() {
         assert_eq!((response.status().as_u16(), &response.body()[..]), (200, &b"done"[..]));
         replays += usize::from(response.headers().contains_key(REPLAYED));
     }
-    assert_eq!((replays, upstream.count("/once")), (99, 1));
+    assert_eq!((replays, upstream.count_of("/once")), (99, 1));
 }
 
 #[tokio::test]
 async fn early_answers_do_not_disturb_other_streams() {
     let upstream = Upstream::echo();
     let gateway = Gateway::start(&upstream, "[policy]\nmax_request_body = \"64KiB\"\n");
-    let client = Http2::plain(gateway.address).await;
+    let client = Http2::plain(gateway.listen()).await;
     let large = || Full::from(Bytes::from(vec![b'x'; 1 << 20]));
     for round in 0..20 {
         let missing = Request::post("http://a/a").body(large()).unwrap();
@@ -83,7 +86,7 @@ async fn early_answers_do_not_disturb_other_streams() {
         let statuses = [missing, too_large, two_keys, fine].map(|it| it.status().as_u16());
         assert_eq!(statuses, [400, 413, 400, 200], "round {round}");
     }
-    assert_eq!((upstream.count("/a"), upstream.count("/fine")), (0, 20));
+    assert_eq!((upstream.count_of("/a"), upstream.count_of("/fine")), (0, 20));
 }
 
 #[tokio::test]
@@ -95,7 +98,7 @@ async fn large_bodies_go_through_in_both_directions() {
         Ok(After::Keep)
     });
     let gateway = Gateway::start(&upstream, "");
-    let client = Http2::plain(gateway.address).await;
+    let client = Http2::plain(gateway.listen()).await;
     let body = Full::from(Bytes::from(vec![b'x'; LEN]));
     let up = client.ask(Request::put("http://a/up").body(body).unwrap()).await;
     assert_eq!(up.body(), format!("PUT /up {LEN}").as_bytes());
@@ -114,7 +117,7 @@ async fn hop_by_hop_fields_and_fences_of_a_client_do_not_reach_the_upstream() {
         Ok(After::Keep)
     });
     let gateway = Gateway::start(&upstream, "");
-    let client = Http2::plain(gateway.address).await;
+    let client = Http2::plain(gateway.listen()).await;
     let request =
         Request::post("http://a/a").header("idempotency-key", "k").header("te", "trailers");
     let request = request.header("idempotency-fence", "999").body(Full::default()).unwrap();
@@ -122,8 +125,8 @@ async fn hop_by_hop_fields_and_fences_of_a_client_do_not_reach_the_upstream() {
     assert_eq!(&response.body()[..], b"ok");
     assert!(!response.headers().contains_key("x-private"));
     let seen = &upstream.seen()[0];
-    assert_eq!(seen.get("te"), None);
-    assert_eq!(seen.get("idempotency-fence"), Some("1"));
+    assert_eq!(seen.header("te"), None);
+    assert_eq!(seen.header("idempotency-fence"), Some("1"));
 }
 
 /// HTTP/1.1 has one Cookie field, and servers look at the first.
@@ -131,7 +134,7 @@ async fn hop_by_hop_fields_and_fences_of_a_client_do_not_reach_the_upstream() {
 async fn crumbs_of_cookies_are_joined() {
     let upstream = Upstream::echo();
     let gateway = Gateway::start(&upstream, "[policy]\nscope = [\"cookie:b\"]\n");
-    let client = Http2::plain(gateway.address).await;
+    let client = Http2::plain(gateway.listen()).await;
     let call = |crumbs: &[&'static str]| {
         let request = Request::post("http://a/a").header("idempotency-key", "k");
         let request =
@@ -142,7 +145,7 @@ async fn crumbs_of_cookies_are_joined() {
     assert!(call(&["b=2", "a=9"]).await.headers().contains_key(REPLAYED));
     assert!(!call(&["a=1", "b=3"]).await.headers().contains_key(REPLAYED));
     let seen = upstream.seen();
-    let cookies: Vec<_> = seen.iter().map(|seen| seen.get("cookie")).collect();
+    let cookies: Vec<_> = seen.iter().map(|seen| seen.header("cookie")).collect();
     assert_eq!(cookies, [Some("a=1; b=2; c=3"), Some("a=1; b=3")]);
 }
 
@@ -151,7 +154,7 @@ async fn crumbs_of_cookies_are_joined() {
 async fn fields_that_http_1_reads_otherwise_are_refused_on_their_stream_only() {
     let upstream = Upstream::echo();
     let gateway = Gateway::start(&upstream, "");
-    let client = Http2::plain(gateway.address).await;
+    let client = Http2::plain(gateway.listen()).await;
     for fields in [
         &[("x", " a")][..],
         &[("x", "a ")],
@@ -175,7 +178,7 @@ async fn fields_that_http_1_reads_otherwise_are_refused_on_their_stream_only() {
 async fn methods_in_small_letters_are_refused_on_their_stream_only() {
     let upstream = Upstream::echo();
     let gateway = Gateway::start(&upstream, "");
-    let client = Http2::plain(gateway.address).await;
+    let client = Http2::plain(gateway.listen()).await;
     let request = Request::builder().method("post").uri("http://a/a").body(Full::default());
     let response = client.ask(request.unwrap()).await;
     assert_eq!(response.status(), 400);
@@ -194,7 +197,7 @@ async fn a_cookie_in_a_trailer_is_neither_kept_nor_replayed() {
         Ok(After::Keep)
     });
     let gateway = Gateway::start(&upstream, "[policy]\nreplay_cookies = true\n");
-    let client = Http2::plain(gateway.address).await;
+    let client = Http2::plain(gateway.listen()).await;
     client.post("/a", "k", "").await;
     let mut retry = client.begin_post("/a", "k").await;
     assert_eq!(retry.headers()[REPLAYED], "true");
@@ -208,7 +211,7 @@ async fn a_cookie_in_a_trailer_is_neither_kept_nor_replayed() {
 async fn connect_is_refused_on_its_stream_only() {
     let upstream = Upstream::echo();
     let gateway = Gateway::start(&upstream, "");
-    let client = Http2::plain(gateway.address).await;
+    let client = Http2::plain(gateway.listen()).await;
     let connect = Request::connect("a:80").body(Full::default()).unwrap();
     assert_eq!(client.ask(connect).await.status(), 400);
     assert_eq!(client.get("/next").await.status(), 200);
@@ -227,10 +230,11 @@ async fn an_answer_that_is_not_taken_is_given_up_on_its_stream_only() {
         (0..1024).try_for_each(|_| line.send(&piece))?;
         Ok(After::Close)
     });
+    let upstream = Arc::new(upstream);
     let gateway = Gateway::start(&upstream, SLOW);
     // One takes nothing at all, one takes a little and then no more.
     for window in [0, 100_000] {
-        let client = Http2::with_window(gateway.address, window).await;
+        let client = Http2::with_window(gateway.listen(), window).await;
         let stuck = client.begin("/big").await;
         assert_eq!(stuck.status(), 200);
         assert_eq!(client.get("/small").await.status(), 204);
@@ -241,14 +245,14 @@ async fn an_answer_that_is_not_taken_is_given_up_on_its_stream_only() {
         assert!(rest.is_err(), "an answer that was given up looks whole");
         assert_eq!(client.get("/small").await.status(), 204);
     }
-    assert_eq!((upstream.count("/big"), upstream.count("/small")), (2, 4));
+    assert_eq!((upstream.count_of("/big"), upstream.count_of("/small")), (2, 4));
 }
 
 #[tokio::test]
 async fn a_body_that_stops_is_answered_on_its_stream_only() {
     let upstream = Upstream::echo();
     let gateway = Gateway::start(&upstream, SLOW);
-    let client = Http2::plain(gateway.address).await;
+    let client = Http2::plain(gateway.listen()).await;
     let passed = Request::put("http://a/slow");
     let protected = Request::post("http://a/slow").header("idempotency-key", "k");
     for request in [passed, protected] {
@@ -259,5 +263,5 @@ async fn a_body_that_stops_is_answered_on_its_stream_only() {
     }
     // Nothing was claimed: the same key executes now.
     assert!(!client.post("/slow", "k", "whole").await.headers().contains_key(REPLAYED));
-    assert_eq!((upstream.count("/slow"), upstream.count("/next")), (1, 2));
+    assert_eq!((upstream.count_of("/slow"), upstream.count_of("/next")), (1, 2));
 }

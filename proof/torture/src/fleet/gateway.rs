@@ -1,8 +1,7 @@
 //! One gateway that runs.
 
 use std::fs::{self, OpenOptions};
-use std::io::{Read as _, Write as _};
-use std::net::{SocketAddr, TcpStream};
+use std::net::SocketAddr;
 use std::os::unix::process::CommandExt as _;
 use std::path::Path;
 use std::process::{Child, Command, ExitStatus, Stdio};
@@ -11,8 +10,9 @@ use std::time::Duration;
 
 use anyhow::{Context as _, bail};
 use rustix::process::{Pid, Signal, kill_process};
+use semel_testkit::{Addresses, Answer, get, without_settings};
+use semel_testserver::{killed_with_us, spawn};
 
-use crate::program::{spawn, tied};
 use crate::stop;
 use crate::time::Clock;
 
@@ -25,8 +25,7 @@ const LOG_LINES_MAX: usize = 20;
 /// A process. Killed when dropped.
 pub(crate) struct Gateway {
     child: Child,
-    listen: SocketAddr,
-    admin: SocketAddr,
+    addresses: Option<Addresses>,
 }
 
 /// What came of a start.
@@ -51,19 +50,17 @@ impl Gateway {
         let mut command = command(program, config, environment);
         command.stdout(file.try_clone()?).stderr(file);
         // Held from here on, so that it is killed if it does not get up.
-        let nowhere = SocketAddr::from(([127, 0, 0, 1], 0));
-        let child = spawn(command).context("setpriv (util-linux) does not start the gateway")?;
-        let mut gateway = Self { child, listen: nowhere, admin: nowhere };
+        let mut gateway = Self { child: spawn(command)?, addresses: None };
         let mut said = String::new();
         let seen = look(START_LIMIT, || {
             // In this order: what has ended has said everything.
             let ended = gateway.has_ended();
             said = text_after(log, before)?;
-            Ok(addresses(&said).map(Ok).or(ended.map(Err)))
+            Ok(Addresses::find(&said).map(Ok).or(ended.map(Err)))
         })?;
         match seen {
-            Some(Ok(both)) => {
-                (gateway.listen, gateway.admin) = both;
+            Some(Ok(addresses)) => {
+                gateway.addresses = Some(addresses);
                 Ok(Start::Listens(gateway))
             }
             Some(Err(status)) if status.code() == Some(1) => {
@@ -74,8 +71,9 @@ impl Gateway {
         }
     }
 
-    pub(super) fn listen(&self) -> SocketAddr {
-        self.listen
+    /// Nothing while it starts.
+    pub(super) fn listen(&self) -> Option<SocketAddr> {
+        self.addresses.map(|addresses| addresses.listen)
     }
 
     pub(super) fn pause(&self) -> anyhow::Result<()> {
@@ -105,13 +103,17 @@ impl Gateway {
     }
 
     pub(super) fn is_ready(&self) -> bool {
-        ask(self.admin, "/ready").is_ok_and(|answer| answer.starts_with("HTTP/1.1 200"))
+        self.ask("/ready").is_some_and(|answer| answer.status == 200)
     }
 
     /// How many writes the store has refused because of their fence.
     pub(super) fn refused(&self) -> u64 {
-        let metrics = ask(self.admin, "/metrics").unwrap_or_default();
+        let metrics = self.ask("/metrics").map(|answer| answer.text()).unwrap_or_default();
         metrics.lines().filter(|line| is_refusal(line)).filter_map(value).sum()
+    }
+
+    fn ask(&self, path: &str) -> Option<Answer> {
+        get(self.addresses?.admin, path, ASK_LIMIT).ok()
     }
 
     fn signal(&self, signal: Signal) -> anyhow::Result<()> {
@@ -120,15 +122,11 @@ impl Gateway {
 }
 
 fn command(program: &Path, config: &Path, environment: &[(String, String)]) -> Command {
-    let mut command = tied(program);
+    let mut command = killed_with_us(program);
     command.args(["gateway", "--listen", "127.0.0.1:0", "--admin", "127.0.0.1:0", "--config"]);
     // What a terminal sends to all of its job is not meant for gateways: they end as the run says.
     command.arg(config).stdin(Stdio::null()).process_group(0);
-    for (name, _) in std::env::vars_os() {
-        if name.as_encoded_bytes().starts_with(b"SEMEL_") {
-            command.env_remove(name);
-        }
-    }
+    without_settings(&mut command);
     command.envs(environment.iter().map(|(name, value)| (name, value)));
     command
 }
@@ -176,25 +174,6 @@ impl Drop for Gateway {
         let _ = self.child.kill();
         let _ = self.child.wait();
     }
-}
-
-/// GET, on a connection of its own.
-fn ask(address: SocketAddr, path: &str) -> std::io::Result<String> {
-    let mut stream = TcpStream::connect_timeout(&address, ASK_LIMIT)?;
-    stream.set_read_timeout(Some(ASK_LIMIT))?;
-    let request = format!("GET {path} HTTP/1.1\r\nhost: {address}\r\nconnection: close\r\n\r\n");
-    stream.write_all(request.as_bytes())?;
-    let mut answer = String::new();
-    stream.read_to_string(&mut answer)?;
-    Ok(answer)
-}
-
-/// Both addresses out of `semel gateway listening on http://A (admin http://B)`.
-fn addresses(said: &str) -> Option<(SocketAddr, SocketAddr)> {
-    let (_, rest) = said.split_once("semel gateway listening on http://")?;
-    let (listen, rest) = rest.split_once(" (admin http://")?;
-    let (admin, _) = rest.split_once(')')?;
-    Some((listen.parse().ok()?, admin.parse().ok()?))
 }
 
 /// The end of a log.

@@ -1,13 +1,7 @@
-//! What the tests share: the binary, an upstream with a script, a client, and waiting with limits.
+//! What the tests share besides the harness: configurations, servers, and what is done at once.
 
-mod call;
-mod command;
 #[cfg(feature = "postgres")]
 mod database;
-mod gate;
-mod gateway;
-mod message;
-mod metrics;
 mod mount;
 #[cfg(feature = "redis")]
 pub(crate) mod redis;
@@ -16,47 +10,30 @@ mod server;
 mod setup;
 #[cfg(all(feature = "postgres", feature = "redis"))]
 mod tiered;
-mod upstream;
 
 use std::sync::Barrier;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
-use std::time::{Duration, Instant};
 
-pub(crate) use call::{Answer, Call, Pending};
-pub(crate) use command::{Ended, semel};
+pub(crate) use semel_testkit::{
+    Answer, Call, Ended, Fields, Gate, Gateway, Pending, Reply, Seen, Upstream, eventually, now,
+};
+
 #[cfg(feature = "postgres")]
 pub(crate) use database::Database;
-pub(crate) use gate::Gate;
-pub(crate) use gateway::Gateway;
-pub(crate) use metrics::Metrics;
 pub(crate) use mount::Mount;
 #[cfg(any(feature = "postgres", feature = "redis"))]
 pub(crate) use server::Server;
-pub(crate) use setup::Setup;
+pub(crate) use setup::{Setup, store_kind};
 #[cfg(all(feature = "postgres", feature = "redis"))]
 pub(crate) use tiered::Tiered;
-pub(crate) use upstream::{Reply, Seen, Upstream};
 
-/// How long anything may take that a test waits for.
-pub(crate) const PATIENCE: Duration = Duration::from_secs(30);
+const SEMEL: &str = env!("CARGO_BIN_EXE_semel");
 
-/// The moment.
-#[expect(clippy::disallowed_methods, reason = "real processes live in real time")]
-pub(crate) fn now() -> Instant {
-    Instant::now()
-}
-
-/// Waits until `seen` gives something.
-pub(crate) fn eventually<T>(what: &str, mut seen: impl FnMut() -> Option<T>) -> T {
-    let deadline = now() + PATIENCE;
-    loop {
-        if let Some(found) = seen() {
-            return found;
-        }
-        assert!(now() < deadline, "never happened: {what}");
-        thread::sleep(Duration::from_millis(5));
-    }
+/// The program.
+#[cfg(feature = "postgres")]
+pub(crate) fn semel(arguments: &[&str]) -> std::process::Command {
+    semel_testkit::semel(SEMEL, arguments)
 }
 
 /// Ends the load when it is dropped, also by a panic: a scope waits for its threads.

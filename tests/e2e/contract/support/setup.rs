@@ -1,18 +1,14 @@
 //! The configuration of a gateway, and where it lives.
 
-use std::fs;
 use std::net::SocketAddr;
-use std::path::{Path, PathBuf};
-use std::sync::Arc;
+use std::path::Path;
 
-use tempfile::TempDir;
-
-use super::{Ended, Gateway, Upstream, semel};
+use super::{Ended, Gateway, SEMEL, Upstream};
 
 /// How a gateway is to be started. Clones share the directory with the store.
 #[derive(Clone, Debug)]
 pub(crate) struct Setup {
-    home: Arc<TempDir>,
+    process: semel_testkit::Setup,
     upstream: String,
     store: String,
     top: String,
@@ -31,9 +27,10 @@ impl Setup {
     }
 
     pub(crate) fn before_address(upstream: SocketAddr) -> Self {
-        let home = Arc::new(tempfile::tempdir().expect("a directory"));
+        let process = semel_testkit::Setup::new(SEMEL);
+        let home = process.directory();
         let store = match std::env::var("SEMEL_CONTRACT_STORE").as_deref() {
-            Err(_) | Ok("embedded") => format!("embedded:{}", home.path().join("store").display()),
+            Err(_) | Ok("embedded") => format!("embedded:{}", home.join("store").display()),
             #[cfg(feature = "postgres")]
             Ok("postgres") => super::Database::shared().url().to_owned(),
             #[cfg(feature = "redis")]
@@ -41,7 +38,7 @@ impl Setup {
             Ok(other) => panic!("SEMEL_CONTRACT_STORE is {other:?}, which no test knows"),
         };
         Self {
-            home,
+            process,
             upstream: format!("http://{upstream}"),
             store,
             top: String::new(),
@@ -74,14 +71,13 @@ impl Setup {
         self
     }
 
-    /// The kind of its store, as metrics call it.
-    pub(crate) fn store_kind(&self) -> &str {
-        self.store.split_once(':').map_or("", |(kind, _)| kind)
-    }
-
     /// For tests of no crash: an embedded store need not wait for the disk.
     pub(crate) fn unsynced(self) -> Self {
-        if self.store_kind() == "embedded" { self.top("durability = \"process\"") } else { self }
+        if self.store.starts_with("embedded:") {
+            self.top("durability = \"process\"")
+        } else {
+            self
+        }
     }
 
     /// Lines above all sections.
@@ -110,40 +106,42 @@ impl Setup {
 
     /// Starts a gateway and waits until it is ready.
     pub(crate) fn start(self) -> Gateway {
-        self.write();
-        Gateway::start(self)
+        self.configured().start()
     }
 
     /// The same without waiting.
     pub(crate) fn start_unready(self) -> Gateway {
-        self.write();
-        Gateway::start_unready(self)
+        self.configured().start_unready()
     }
 
     /// Starts a gateway that cannot start.
     pub(crate) fn refused(self) -> Ended {
-        self.write();
-        let file = self.file();
-        let arguments = ["gateway", "--listen", "127.0.0.1:0", "--admin", "off", "--config"];
-        Ended::of(semel(&arguments).arg(file))
+        self.configured().refused()
     }
 
     /// Writes the file.
     pub(crate) fn write(&self) {
+        self.process.write(&self.text());
+    }
+
+    fn configured(&self) -> semel_testkit::Setup {
+        self.process.clone().configured(&self.text())
+    }
+
+    fn text(&self) -> String {
         let Self { upstream, store, top, policy, limits, routes, .. } = self;
-        self.write_text(&format!(
+        format!(
             "upstream = \"{upstream}\"\nstore = \"{store}\"\n{top}\n\
              [policy]\n{policy}\n[limits]\n{limits}\n{routes}"
-        ));
+        )
     }
+}
 
-    pub(crate) fn write_text(&self, text: &str) {
-        fs::write(self.file(), text).expect("a configuration");
-    }
-
-    pub(crate) fn file(&self) -> PathBuf {
-        self.home.path().join("semel.toml")
-    }
+/// The kind of a gateway's store, as metrics call it.
+pub(crate) fn store_kind(gateway: &Gateway) -> String {
+    let text = gateway.setup().text();
+    let (_, store) = text.split_once("store = \"").expect("a store");
+    store.split(':').next().unwrap_or_default().to_owned()
 }
 
 fn push(text: &mut String, lines: &str) {

@@ -6,6 +6,7 @@ use std::sync::Arc;
 use std::{fs, io};
 
 use rcgen::{BasicConstraints, CertificateParams, CertifiedIssuer, IsCa, KeyPair};
+use semel_testkit::{After, Line, Seen, Upstream};
 use tokio_rustls::rustls::crypto::aws_lc_rs;
 use tokio_rustls::rustls::pki_types::{PrivateKeyDer, ServerName};
 use tokio_rustls::rustls::{
@@ -80,8 +81,23 @@ impl Authority {
         StreamOwned::new(ClientConnection::new(config, name).unwrap(), socket)
     }
 
+    /// An upstream with TLS that answers every request with what it was.
+    pub(crate) fn upstream(&self, name: &str) -> Upstream {
+        self.upstream_with(name, Seen::echo)
+    }
+
+    pub(crate) fn upstream_with(
+        &self,
+        name: &str,
+        handler: impl Fn(&Seen, &mut Line) -> io::Result<After> + Send + Sync + 'static,
+    ) -> Upstream {
+        let config = self.server_config(name, &[b"http/1.1"]);
+        let open = move |socket| Ok(Line::over(Box::new(Self::serve(&config, &socket)?), socket));
+        Upstream::over(open, handler)
+    }
+
     /// The server's side of a handshake.
-    pub(crate) fn serve(
+    fn serve(
         config: &Arc<ServerConfig>,
         socket: &TcpStream,
     ) -> io::Result<StreamOwned<ServerConnection, TcpStream>> {

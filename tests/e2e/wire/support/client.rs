@@ -6,30 +6,21 @@ use std::time::Duration;
 
 use rustix::net::{AddressFamily, SocketType, connect, socket, sockopt};
 
-use super::line::{broke_off, malformed};
-use super::message::{Content, Fields, Framing, Head};
-use super::{Authority, LIMIT, Line};
+use semel_testkit::{Answer, Line, broke_off};
+
+use super::{Authority, LIMIT};
 
 pub(crate) struct Client {
     line: Line,
-}
-
-/// An answer as it came.
-#[derive(Clone, Debug)]
-pub(crate) struct Reply {
-    pub(crate) status: u16,
-    pub(crate) fields: Fields,
-    pub(crate) framing: Framing,
-    pub(crate) body: Vec<u8>,
-    pub(crate) len: u64,
-    pub(crate) trailers: Fields,
 }
 
 // === impl Client ===
 
 impl Client {
     pub(crate) fn connect(address: SocketAddr) -> Self {
-        Self { line: Line::plain(TcpStream::connect_timeout(&address, LIMIT).unwrap()) }
+        let line = Line::plain(TcpStream::connect_timeout(&address, LIMIT).unwrap());
+        line.set_timeout(LIMIT);
+        Self { line }
     }
 
     /// One that reads slowly, and whose system takes in little ahead of it.
@@ -38,6 +29,7 @@ impl Client {
         sockopt::set_socket_recv_buffer_size(&socket, 128 << 10).unwrap();
         connect(&socket, &address).unwrap();
         let mut line = Line::plain(TcpStream::from(socket));
+        line.set_timeout(LIMIT);
         line.rest_before_reads(pause);
         Self { line }
     }
@@ -78,13 +70,13 @@ impl Client {
     }
 
     /// Sends and reads the answer.
-    pub(crate) fn ask(&mut self, bytes: impl AsRef<[u8]>) -> Reply {
+    pub(crate) fn ask(&mut self, bytes: impl AsRef<[u8]>) -> Answer {
         let is_head = bytes.as_ref().starts_with(b"HEAD ");
         self.send(bytes);
         self.try_reply(is_head).unwrap()
     }
 
-    pub(crate) fn reply(&mut self) -> Reply {
+    pub(crate) fn reply(&mut self) -> Answer {
         self.try_reply(false).unwrap()
     }
 
@@ -99,16 +91,12 @@ impl Client {
     }
 
     /// The next answer, also an interim one; an error of kind `UnexpectedEof` if there is none.
-    pub(crate) fn try_reply(&mut self, to_head: bool) -> io::Result<Reply> {
-        let head = Head::read(&mut self.line)?;
-        let status = status(&head.start)?;
-        let framing = framing(&head, status, to_head)?;
-        let Content { bytes: body, len, trailers } = Content::read(&mut self.line, framing)?;
-        Ok(Reply { status, fields: head.fields, framing, body, len, trailers })
+    pub(crate) fn try_reply(&mut self, to_head: bool) -> io::Result<Answer> {
+        Answer::read(&mut self.line, to_head)
     }
 
     /// The final answer, if there is one before the connection ends.
-    pub(crate) fn final_reply(&mut self, to_head: bool) -> io::Result<Option<Reply>> {
+    pub(crate) fn final_reply(&mut self, to_head: bool) -> io::Result<Option<Answer>> {
         loop {
             match self.try_reply(to_head) {
                 Ok(reply) if reply.status < 200 => {}
@@ -135,48 +123,5 @@ impl Client {
 
     pub(crate) fn reset(self) {
         self.line.reset_on_drop();
-    }
-}
-
-fn status(start: &str) -> io::Result<u16> {
-    let rest = start.strip_prefix("HTTP/1.").and_then(|rest| rest.get(2..));
-    let digits = rest.and_then(|rest| rest.get(..3)).ok_or_else(|| malformed(start))?;
-    digits.parse().map_err(|_| malformed(start))
-}
-
-fn framing(head: &Head, status: u16, to_head: bool) -> io::Result<Framing> {
-    let has_none = to_head || status < 200 || status == 204 || status == 304;
-    match head.framing()? {
-        _ if has_none => Ok(Framing::None),
-        Framing::None => Ok(Framing::Close),
-        framing => Ok(framing),
-    }
-}
-
-// === impl Reply ===
-
-impl Reply {
-    pub(crate) fn get(&self, name: &str) -> Option<&str> {
-        self.fields.get(name)
-    }
-
-    pub(crate) fn text(&self) -> String {
-        String::from_utf8_lossy(&self.body).into_owned()
-    }
-
-    /// True if it announces the end of the connection.
-    pub(crate) fn closes(&self) -> bool {
-        self.get("connection") == Some("close")
-    }
-
-    pub(crate) fn is_replay(&self) -> bool {
-        self.get("x-idempotency-replayed") == Some("true")
-    }
-
-    /// `error_code` of a problem, or nothing.
-    pub(crate) fn code(&self) -> String {
-        let text = self.text();
-        let rest = text.split_once("\"error_code\":\"").map_or("", |(_, rest)| rest);
-        rest.split('"').next().unwrap_or_default().to_owned()
     }
 }

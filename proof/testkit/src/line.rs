@@ -1,18 +1,21 @@
 //! One end of a connection, byte by byte.
 
+use std::fmt;
 use std::io::{self, Read, Write};
 use std::net::{Shutdown, TcpStream};
 use std::time::Duration;
 
 use rustix::net::sockopt;
 
-use super::LIMIT;
+use crate::PATIENCE;
 
+/// What of a body is kept; the rest is only counted.
+const KEPT_MAX: usize = 1 << 20;
 /// The longest line that is read.
 const LINE_MAX: usize = 1 << 20;
 
 /// Something to read from and write to, with or without TLS.
-pub(crate) trait Io: Read + Write + Send {}
+pub trait Io: Read + Write + Send {}
 
 impl<T: Read + Write + Send> Io for T {}
 
@@ -20,56 +23,85 @@ impl<T: Read + Write + Send> Io for T {}
 type Tap = Box<dyn FnMut(&[u8]) + Send>;
 
 /// A stream, what was read of it ahead, and its socket.
-pub(crate) struct Line {
+pub struct Line {
     io: Box<dyn Io>,
     socket: TcpStream,
     ahead: Vec<u8>,
     tap: Option<Tap>,
     pause: Duration,
+    pub(crate) kept_max: usize,
+}
+
+impl Write for Line {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        self.io.write(bytes)
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        self.io.flush()
+    }
+}
+
+impl fmt::Debug for Line {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Line").field("socket", &self.socket).finish_non_exhaustive()
+    }
 }
 
 // === impl Line ===
 
 impl Line {
-    pub(crate) fn plain(socket: TcpStream) -> Self {
-        let io = Box::new(socket.try_clone().unwrap());
+    /// Without TLS.
+    pub fn plain(socket: TcpStream) -> Self {
+        let io = Box::new(socket.try_clone().expect("a descriptor"));
         Self::over(io, socket)
     }
 
-    pub(crate) fn over(io: Box<dyn Io>, socket: TcpStream) -> Self {
-        socket.set_nodelay(true).unwrap();
-        socket.set_read_timeout(Some(LIMIT)).unwrap();
-        socket.set_write_timeout(Some(LIMIT)).unwrap();
-        Self { io, socket, ahead: Vec::new(), tap: None, pause: Duration::ZERO }
+    /// Over a stream that uses the socket.
+    pub fn over(io: Box<dyn Io>, socket: TcpStream) -> Self {
+        socket.set_nodelay(true).expect("an option");
+        socket.set_read_timeout(Some(PATIENCE)).expect("a limit");
+        socket.set_write_timeout(Some(PATIENCE)).expect("a limit");
+        let (ahead, pause) = (Vec::new(), Duration::ZERO);
+        Self { io, socket, ahead, tap: None, pause, kept_max: KEPT_MAX }
     }
 
     /// Another hand on the same connection, without TLS.
-    pub(crate) fn twin(&self) -> Self {
-        Self::plain(self.socket.try_clone().unwrap())
+    #[must_use]
+    pub fn twin(&self) -> Self {
+        Self::plain(self.socket.try_clone().expect("a descriptor"))
     }
 
-    pub(crate) fn tapped(mut self, tap: impl FnMut(&[u8]) + Send + 'static) -> Self {
+    /// Calls `tap` with every byte that arrives.
+    #[must_use]
+    pub fn tapped(mut self, tap: impl FnMut(&[u8]) + Send + 'static) -> Self {
         self.tap = Some(Box::new(tap));
         self
     }
 
     /// How long a read may take.
-    pub(crate) fn set_timeout(&self, limit: Duration) {
-        self.socket.set_read_timeout(Some(limit)).unwrap();
+    pub fn set_timeout(&self, limit: Duration) {
+        self.socket.set_read_timeout(Some(limit)).expect("a limit");
+    }
+
+    /// Keeps bodies whole: otherwise only their first MiB is kept, and the rest counted.
+    pub fn keep_all(&mut self) {
+        self.kept_max = usize::MAX;
     }
 
     /// Makes it rest before each read: it reads 16 KiB at most at a time.
-    pub(crate) fn rest_before_reads(&mut self, pause: Duration) {
+    pub fn rest_before_reads(&mut self, pause: Duration) {
         self.pause = pause;
     }
 
-    pub(crate) fn send(&mut self, bytes: &[u8]) -> io::Result<()> {
+    /// Sends all of it.
+    pub fn send(&mut self, bytes: &[u8]) -> io::Result<()> {
         self.io.write_all(bytes)?;
         self.io.flush()
     }
 
     /// Reads more; says whether there was more.
-    pub(crate) fn fill(&mut self) -> io::Result<bool> {
+    pub fn fill(&mut self) -> io::Result<bool> {
         std::thread::sleep(self.pause);
         let mut buffer = [0; 16 * 1024];
         let read = match self.io.read(&mut buffer) {
@@ -84,12 +116,12 @@ impl Line {
     }
 
     /// True if the other side has closed and nothing is left to read.
-    pub(crate) fn has_ended(&mut self) -> io::Result<bool> {
+    pub fn has_ended(&mut self) -> io::Result<bool> {
         Ok(self.ahead.is_empty() && !self.fill()?)
     }
 
     /// One line, without its CRLF. A bare CR or LF is an error.
-    pub(crate) fn line(&mut self) -> io::Result<String> {
+    pub fn line(&mut self) -> io::Result<String> {
         let end = loop {
             if let Some(end) = self.ahead.iter().position(|byte| *byte == b'\n') {
                 break end;
@@ -107,7 +139,7 @@ impl Line {
     }
 
     /// Exactly `len` bytes, in chunks.
-    pub(crate) fn pieces(&mut self, len: u64, mut each: impl FnMut(&[u8])) -> io::Result<()> {
+    pub fn pieces(&mut self, len: u64, mut each: impl FnMut(&[u8])) -> io::Result<()> {
         let mut left = len;
         while left > 0 {
             if self.ahead.is_empty() && !self.fill()? {
@@ -121,26 +153,28 @@ impl Line {
         Ok(())
     }
 
-    pub(crate) fn exactly(&mut self, len: usize) -> io::Result<Vec<u8>> {
+    /// Exactly `len` bytes.
+    pub fn exactly(&mut self, len: usize) -> io::Result<Vec<u8>> {
         let mut bytes = Vec::new();
         self.pieces(len as u64, |piece| bytes.extend_from_slice(piece))?;
         Ok(bytes)
     }
 
     /// All that comes until the other side closes.
-    pub(crate) fn rest(&mut self) -> io::Result<Vec<u8>> {
+    pub fn rest(&mut self) -> io::Result<Vec<u8>> {
         while self.fill()? {}
         Ok(std::mem::take(&mut self.ahead))
     }
 
-    pub(crate) fn half_close(&self) {
+    /// Says that no more is sent.
+    pub fn half_close(&self) {
         // It may be gone already.
         let _ = self.socket.shutdown(Shutdown::Write);
     }
 
     /// Makes dropping it a reset.
-    pub(crate) fn reset_on_drop(&self) {
-        sockopt::set_socket_linger(&self.socket, Some(Duration::ZERO)).unwrap();
+    pub fn reset_on_drop(&self) {
+        sockopt::set_socket_linger(&self.socket, Some(Duration::ZERO)).expect("an option");
     }
 }
 
@@ -148,6 +182,7 @@ pub(crate) fn malformed(what: &str) -> io::Error {
     io::Error::new(io::ErrorKind::InvalidData, format!("malformed: {what}"))
 }
 
-pub(crate) fn broke_off() -> io::Error {
+/// The other side closed too early.
+pub fn broke_off() -> io::Error {
     io::ErrorKind::UnexpectedEof.into()
 }

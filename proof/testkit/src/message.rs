@@ -2,18 +2,17 @@
 
 use std::io;
 
-use super::Line;
-use super::line::malformed;
-
-/// What of a body is kept; the rest is only counted.
-const KEPT_MAX: usize = 1 << 20;
+use crate::Line;
+use crate::line::malformed;
 
 /// How the end of a body is known.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Framing {
+pub enum Framing {
     /// There is none.
     None,
+    /// By the field `Content-Length`.
     Length(u64),
+    /// By its last chunk.
     Chunked,
     /// It ends with the connection.
     Close,
@@ -28,7 +27,7 @@ pub(crate) struct Head {
 
 /// Names in lower case, in the order they came.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub(crate) struct Fields(pub(crate) Vec<(String, String)>);
+pub struct Fields(pub Vec<(String, String)>);
 
 /// A body, or the beginning of a long one.
 #[derive(Clone, Debug, Default)]
@@ -82,19 +81,22 @@ impl Fields {
         }
     }
 
-    pub(crate) fn all(&self, name: &str) -> Vec<&str> {
+    /// All values of a field, in order.
+    pub fn all(&self, name: &str) -> Vec<&str> {
         let same = self.0.iter().filter(|(other, _)| other == name);
         same.map(|(_, value)| value.as_str()).collect()
     }
 
-    pub(crate) fn get(&self, name: &str) -> Option<&str> {
-        self.all(name).first().copied()
+    /// The first value of a field.
+    pub fn get(&self, name: &str) -> Option<&str> {
+        self.0.iter().find(|(other, _)| other == name).map(|(_, value)| value.as_str())
     }
 }
 
 // === impl Content ===
 
 impl Content {
+    /// Reads a body that ends so.
     pub(crate) fn read(line: &mut Line, framing: Framing) -> io::Result<Self> {
         let mut content = Self::default();
         match framing {
@@ -111,8 +113,9 @@ impl Content {
 
     fn take(&mut self, line: &mut Line, len: u64) -> io::Result<()> {
         self.len += len;
+        let kept_max = line.kept_max;
         line.pieces(len, |piece| {
-            let room = KEPT_MAX.saturating_sub(self.bytes.len());
+            let room = kept_max.saturating_sub(self.bytes.len());
             self.bytes.extend_from_slice(&piece[..room.min(piece.len())]);
         })
     }

@@ -2,7 +2,7 @@
 
 /// All samples, in the text format.
 #[derive(Debug)]
-pub(crate) struct Metrics {
+pub struct Metrics {
     samples: Vec<(String, f64)>,
 }
 
@@ -10,7 +10,7 @@ pub(crate) struct Metrics {
 
 impl Metrics {
     /// Every line that is no comment must be a sample.
-    pub(crate) fn parse(text: &str) -> Self {
+    pub fn parse(text: &str) -> Self {
         let lines = text.lines().filter(|line| !line.is_empty() && !line.starts_with('#'));
         let sample = |line: &str| {
             let (name, value) = line.rsplit_once(' ').unwrap_or_else(|| panic!("{line}"));
@@ -20,7 +20,7 @@ impl Metrics {
     }
 
     /// The sum of all samples with this name and these labels; `None` if there is none.
-    pub(crate) fn find(&self, name: &str, labels: &[(&str, &str)]) -> Option<f64> {
+    pub fn find(&self, name: &str, labels: &[(&str, &str)]) -> Option<f64> {
         let is_it = |sample: &str| {
             let (known, rest) = sample.split_once('{').unwrap_or((sample, ""));
             known == name && labels.iter().all(|(l, v)| rest.contains(&format!("{l}=\"{v}\"")))
@@ -31,7 +31,7 @@ impl Metrics {
     }
 
     /// How many requests were decided so.
-    pub(crate) fn attempts(&self, decision: &str) -> f64 {
+    pub fn attempts(&self, decision: &str) -> f64 {
         self.find("semel_attempts_total", &[("decision", decision)]).unwrap_or(0.0)
     }
 }

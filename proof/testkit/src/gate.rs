@@ -1,18 +1,18 @@
 use std::sync::{Arc, Condvar, Mutex};
 
-use super::PATIENCE;
+use crate::PATIENCE;
 
 /// Holds executions up until the test lets them go on, and tells the test that they are there.
-#[derive(Clone, Default)]
-pub(crate) struct Gate(Arc<Inner>);
+#[derive(Clone, Debug, Default)]
+pub struct Gate(Arc<Inner>);
 
-#[derive(Default)]
+#[derive(Debug, Default)]
 struct Inner {
     state: Mutex<State>,
     changed: Condvar,
 }
 
-#[derive(Default)]
+#[derive(Debug, Default)]
 struct State {
     arrived: usize,
     open: bool,
@@ -21,12 +21,8 @@ struct State {
 // === impl Gate ===
 
 impl Gate {
-    pub(crate) fn new() -> Self {
-        Self::default()
-    }
-
     /// For the upstream: waits for the gate to be opened.
-    pub(crate) fn pass(&self) {
+    pub fn pass(&self) {
         let mut state = self.0.state.lock().expect("a gate");
         state.arrived += 1;
         self.0.changed.notify_all();
@@ -35,7 +31,7 @@ impl Gate {
     }
 
     /// For the test: waits until this many executions have come to the gate, ever.
-    pub(crate) fn wait_for(&self, arrivals: usize) {
+    pub fn wait_for(&self, arrivals: usize) {
         let state = self.0.state.lock().expect("a gate");
         let wait =
             self.0.changed.wait_timeout_while(state, PATIENCE, |state| state.arrived < arrivals);
@@ -44,13 +40,13 @@ impl Gate {
     }
 
     /// Opens the gate for good.
-    pub(crate) fn open(&self) {
+    pub fn open(&self) {
         self.0.state.lock().expect("a gate").open = true;
         self.0.changed.notify_all();
     }
 
     /// Closes the gate for later executions.
-    pub(crate) fn close(&self) {
+    pub fn close(&self) {
         self.0.state.lock().expect("a gate").open = false;
     }
 }
