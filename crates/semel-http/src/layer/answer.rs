@@ -17,11 +17,10 @@ use super::rejection::close;
 use super::replay::{self, ReplayError};
 use super::{ResponseBody, StoreClock};
 use crate::headers;
-use crate::observe::Decided;
+use crate::observe::{Decided, LiveRoute};
 use crate::policy::RoutePolicy;
 use crate::problem::{Code, Problem};
 use crate::retry_after::{Holder, InFlightLease};
-use crate::routes::Route;
 
 /// `Retry-After` when a replay exceeds the memory budget: other replies are sent within seconds.
 const OVER_BUDGET_RETRY_AFTER_S: u32 = 1;
@@ -33,7 +32,7 @@ const OVERDUE: &str = "the first request with this key was started, and its leas
 
 /// The context in which an answer becomes a response.
 pub(crate) struct Answered<'a> {
-    pub(crate) route: &'a Route,
+    pub(crate) route: &'a LiveRoute,
     pub(crate) id: RecordId,
     pub(crate) began: Instant,
     pub(crate) version: Version,

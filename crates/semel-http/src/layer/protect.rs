@@ -18,10 +18,9 @@ use super::execute::{ExecutionTask, call};
 use super::future::Boxed;
 use super::routing::RoutedRequest;
 use super::{BoxError, RequestBody, ResponseBody, Shared};
-use crate::observe::Decided;
+use crate::observe::{Decided, LiveRoute};
 use crate::problem::{Code, Problem};
 use crate::retry_after::whole_seconds;
-use crate::routes::Route;
 
 /// `Retry-After` of a client at its execution limit: one of its executions may have ended.
 const EXECUTIONS_AGAIN_IN: Duration = Duration::from_secs(1);
@@ -58,7 +57,7 @@ where
 fn answer<I, B, R>(
     shared: Arc<Shared>,
     inner: I,
-    route: Arc<Route>,
+    route: Arc<LiveRoute>,
     version: Version,
     ready: Ready<B>,
 ) -> impl Future<Output = Result<Response<ResponseBody<R>>, I::Error>> + Send

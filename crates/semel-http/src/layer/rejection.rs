@@ -9,10 +9,10 @@ use super::ResponseBody;
 use super::reading::drain;
 use crate::extract::{KeyProblem, ScopeMissing};
 use crate::headers;
-use crate::observe::Decided;
+use crate::observe::{Decided, LiveRoute};
 use crate::policy::RoutePolicy;
 use crate::problem::{Code, Problem};
-use crate::routes::{Ambiguity, Route};
+use crate::routes::Ambiguity;
 use crate::token::TokenRefused;
 
 /// Why a request is rejected before a claim.
@@ -100,7 +100,7 @@ impl Rejection {
 
     /// Reads the body to its end, if it is short: the next request on the connection must never be
     /// parsed out of it.
-    pub(crate) async fn drain<B>(mut self, route: &Route, headers: &HeaderMap, body: B) -> Self
+    pub(crate) async fn drain<B>(mut self, route: &LiveRoute, headers: &HeaderMap, body: B) -> Self
     where
         B: Body<Data = Bytes>,
     {
@@ -111,7 +111,11 @@ impl Rejection {
         self
     }
 
-    pub(crate) fn answer<R>(self, route: &Route, version: Version) -> Response<ResponseBody<R>> {
+    pub(crate) fn answer<R>(
+        self,
+        route: &LiveRoute,
+        version: Version,
+    ) -> Response<ResponseBody<R>> {
         let mut response = self.problem.into_response();
         if let Some(challenge) = self.challenge {
             let challenge = HeaderValue::from_static(challenge);
