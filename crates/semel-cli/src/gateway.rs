@@ -47,8 +47,6 @@ configuration (nothing was touched).";
 pub(crate) fn run(arguments: &Arguments) -> Result<(), Failure> {
     let sources = arguments.configuration.sources();
     say(sources.named());
-    // Before the configuration, whose routes look up their counters when they are made.
-    let metrics = Metrics::install();
     let config = sources.load().map_err(|unusable| Failure::Wrong(unusable.to_string()))?;
     let log = Log::start(config.log, config.log_format);
     if let Some(bug) = semel_core::planted::which() {
@@ -65,7 +63,7 @@ pub(crate) fn run(arguments: &Arguments) -> Result<(), Failure> {
         .build()
         .context("the runtime cannot be started")?;
     let stdin = arguments.until_stdin_closes.then(stdin_closed);
-    let outcome = runtime.block_on(serve(sources, config, metrics, stdin));
+    let outcome = runtime.block_on(serve(sources, config, stdin));
     // Remaining tasks have had their time to finish.
     runtime.shutdown_background();
     log.finish();
@@ -75,10 +73,10 @@ pub(crate) fn run(arguments: &Arguments) -> Result<(), Failure> {
 async fn serve(
     sources: Sources,
     config: Config,
-    metrics: Metrics,
     stdin: Option<oneshot::Receiver<()>>,
 ) -> Result<(), Failure> {
     let mut signals = Signals::install()?;
+    let metrics = Metrics::install();
     tokio::spawn(metrics.clone().upkeep());
     let started = tokio::select! {
         started = Gateway::start(config.clone(), metrics) => started,

@@ -16,6 +16,7 @@ use crate::admin;
 use crate::config::{Config, StoreChoice};
 use crate::descriptors::DescriptorBudget;
 use crate::error::StartError;
+use crate::limit::Limit;
 use crate::pipeline::{CurrentPipeline, Pipeline};
 use crate::proxy::permits::UpstreamPermits;
 use crate::server::{self, Acceptor, Shared, Workers};
@@ -58,6 +59,7 @@ impl Gateway {
     /// server. It must live until [`shutdown`](Self::shutdown) has returned: requests are served on threads of their
     /// own, which need it.
     pub async fn start(config: Config, metrics: admin::Metrics) -> Result<Self, StartError> {
+        Limit::start_counting();
         let budget = DescriptorBudget::now(&config.limits, config.worker_count());
         budget.log(&config.limits);
         let listener = bind(config.listen)?;

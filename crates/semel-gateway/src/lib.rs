@@ -7,7 +7,7 @@
 //!
 //! The modules, each of which uses only those above it:
 //!
-//! - `limit`, `tls`, `forwarded`: what several of them need
+//! - `metric`, `limit`, `tls`, `forwarded`: what several of them need
 //! - `config`: the configuration, with all its faults at once
 //! - `descriptors`: how many file descriptors there are, and what they are used for
 //! - `tokens`: the keys by which tokens are verified, refreshed while the gateway serves
@@ -29,6 +29,7 @@ mod failure;
 mod forwarded;
 mod gateway;
 mod limit;
+mod metric;
 mod pipeline;
 mod proxy;
 mod server;

@@ -1,6 +1,8 @@
 //! The counter of limits that were reached.
 
-use metrics::{Counter, counter, describe_counter};
+use metrics::{Counter, counter};
+
+use crate::metric;
 
 /// A limit of the gateway itself. Most have the name of their setting.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -12,8 +14,6 @@ pub(crate) enum Limit {
     ResetsPerConnection,
     UpstreamConnections,
 }
-
-const REACHED_TOTAL: &str = "semel_limits_reached_total";
 
 // === impl Limit ===
 
@@ -39,7 +39,7 @@ impl Limit {
     }
 
     fn counter(self) -> Counter {
-        counter!(REACHED_TOTAL, "limit" => self.word())
+        counter!(metric::LIMITS_REACHED_TOTAL, "limit" => self.word())
     }
 
     /// Counts a connection or request that was refused or closed at this limit.
@@ -47,12 +47,8 @@ impl Limit {
         self.counter().increment(1);
     }
 
-    /// Describes the counter, and starts it at zero for every limit.
-    pub(crate) fn describe() {
-        describe_counter!(
-            REACHED_TOTAL,
-            "Connections and requests refused or closed at a limit, by limit"
-        );
+    /// Starts the counter at zero for every limit.
+    pub(crate) fn start_counting() {
         for limit in Self::ALL {
             limit.counter().increment(0);
         }

@@ -13,8 +13,8 @@
 //!    (`headers`), or as a [`Problem`](problem::Problem)
 //!
 //! `policy` has the settings of a route, `source` the sources of keys and identities, `token` and
-//! `jwt` (a feature) the verification of tokens, `json` the canonical form of bodies, `observe` metrics
-//! and log lines.
+//! `jwt` (a feature) the verification of tokens, `json` the canonical form of bodies, `observe` observers,
+//! metrics and log lines.
 //!
 //! An [`IdempotentLayer`] has the same stages except the fifth: there the handler claims, executes and
 //! settles in a transaction of its own, through the [`IdempotentRequest`] in the request's extensions.
@@ -43,7 +43,7 @@ pub use layer::{
     IdempotentLayer, IdempotentRequest, IdempotentService, MatchedRoute, OutcomeKind, ReplyBody,
     RequestBody, ResponseBody, ResponseFuture, Semel, SemelLayer, TimedOut,
 };
-pub use observe::{ExecutionStart, metric};
+pub use observe::{Decided, ExecutionStart, RouteMetrics, RouteObserver, metric};
 pub use policy::{
     EncodedSlash, JwtUnverified, KeyRule, Mode, OnMissingScope, PathComparison, Preset, Profile,
     RoutePolicy, RoutePolicyBuilder, RoutePolicyError, RoutePolicyFault, StatusPattern,

@@ -24,9 +24,7 @@ use self::case::{folded, folded_like, folded_pattern};
 use self::path::{merged, normalised};
 use self::readings::{Read, readings};
 use self::table::Table;
-use crate::observe::{RouteLines, RouteMetrics};
 use crate::policy::{EncodedSlash, Mode, Need, PathComparison, RoutePolicy};
-use crate::retry_after::Latency;
 
 /// How a table is asked for a route.
 type Find = for<'a> fn(&'a Table, &Method, &str) -> Option<&'a Arc<Route>>;
@@ -61,9 +59,8 @@ pub struct Route {
     policy: RoutePolicy,
     /// How specific it is: for one method or any, then segment by segment.
     rank: (bool, Box<[u8]>),
-    pub(crate) metrics: RouteMetrics,
-    pub(crate) lines: RouteLines,
-    pub(crate) latency: Latency,
+    /// Its place in [`Routes::all`].
+    pub(crate) index: usize,
 }
 
 /// Why a route cannot be added.
@@ -100,7 +97,7 @@ pub enum RouteError {
 impl Routes {
     /// No routes yet: everything comes under `fallback`.
     pub fn new(fallback: RoutePolicy) -> Self {
-        let fallback = Arc::new(Route::new("*", None, fallback));
+        let fallback = Arc::new(Route::new("*", None, fallback, 0));
         let all = vec![fallback.clone()];
         Self { exact: Table::default(), folded: Table::default(), folds: false, fallback, all }
     }
@@ -124,7 +121,7 @@ impl Routes {
             method => Some(Method::from_bytes(method.as_bytes()).map_err(|_| malformed())?),
         };
         let ignores_case = policy.path_case == PathComparison::Ignore;
-        let route = Arc::new(Route::new(&name, Some(path), policy));
+        let route = Arc::new(Route::new(&name, Some(path), policy, self.all.len()));
         let refused = |error| RouteError::of(name.clone(), path, error);
         if ignores_case {
             let folded = &folded_pattern(path);
@@ -235,12 +232,9 @@ impl Default for Routes {
 // === impl Route ===
 
 impl Route {
-    fn new(name: &str, pattern: Option<&str>, policy: RoutePolicy) -> Self {
-        let metrics = RouteMetrics::new(name, policy.mode);
-        let lines = RouteLines::new(name, policy.mode);
+    fn new(name: &str, pattern: Option<&str>, policy: RoutePolicy, index: usize) -> Self {
         let rank = (!name.starts_with('*'), pattern.map(rank).unwrap_or_default());
-        let (pattern, latency) = (pattern.map(Into::into), Latency::default());
-        Self { name: name.into(), pattern, policy, rank, metrics, lines, latency }
+        Self { name: name.into(), pattern: pattern.map(Into::into), policy, rank, index }
     }
 
     /// `METHOD PATTERN`, or `*` for the fallback: what logs and metrics call it.

@@ -1,8 +1,9 @@
 use std::time::Duration;
 
+use metrics::gauge;
 use metrics_exporter_prometheus::{Matcher, PrometheusBuilder, PrometheusHandle};
 
-use crate::limit::Limit;
+use crate::metric;
 
 /// Limits of the buckets of every histogram, in seconds.
 const BUCKETS_S: [f64; 16] = [
@@ -28,8 +29,8 @@ pub(crate) struct Gauges {
 // === impl Metrics ===
 
 impl Metrics {
-    /// Installs the recorder of the process. To be called once, before any metric is created: a second recorder
-    /// receives nothing.
+    /// Installs the recorder of the process, which a [`Gateway`](crate::Gateway) needs to start. To be called once: a
+    /// second recorder receives nothing.
     pub fn install() -> Self {
         let builder = PrometheusBuilder::new()
             .set_buckets_for_metric(Matcher::Suffix("_seconds".to_owned()), &BUCKETS_S);
@@ -39,7 +40,9 @@ impl Metrics {
         if metrics::set_global_recorder(recorder).is_err() {
             tracing::debug!("metrics were installed before");
         }
-        describe();
+        semel_store::metric::describe();
+        semel_http::metric::describe();
+        metric::describe();
         Self { handle }
     }
 
@@ -54,47 +57,11 @@ impl Metrics {
 
     #[expect(clippy::cast_precision_loss, reason = "there are never 2^52 executions at once")]
     pub(crate) fn render(&self, gauges: &Gauges) -> String {
-        metrics::gauge!("semel_executions_in_flight").set(gauges.executions as f64);
-        metrics::gauge!("semel_waiters").set(gauges.waiters as f64);
-        metrics::gauge!("semel_connections").set(gauges.connections as f64);
-        metrics::gauge!("semel_upstream_connections").set(gauges.upstream_connections as f64);
-        metrics::gauge!("semel_upstream_waiters").set(gauges.upstream_waiters as f64);
+        gauge!(metric::EXECUTIONS_IN_FLIGHT).set(gauges.executions as f64);
+        gauge!(metric::WAITERS).set(gauges.waiters as f64);
+        gauge!(metric::CONNECTIONS).set(gauges.connections as f64);
+        gauge!(metric::UPSTREAM_CONNECTIONS).set(gauges.upstream_connections as f64);
+        gauge!(metric::UPSTREAM_WAITERS).set(gauges.upstream_waiters as f64);
         self.handle.render()
     }
-}
-
-fn describe() {
-    use metrics::{Unit, describe_counter, describe_gauge, describe_histogram};
-    use semel_http::metric;
-
-    semel_store::metric::describe();
-    describe_counter!(metric::ATTEMPTS_TOTAL, "Decided requests, by route and decision");
-    describe_counter!(
-        metric::UNKNOWN_RELEASED_TOTAL,
-        "Unknown outcomes whose key was released, so that a retry may execute again"
-    );
-    describe_counter!(metric::TOKENS_REFUSED_TOTAL, "Rejected tokens, by reason");
-    describe_counter!(crate::tokens::REFRESHES_TOTAL, "Refreshes of the token keys, by outcome");
-    describe_histogram!(
-        metric::UPSTREAM_SECONDS,
-        Unit::Seconds,
-        "Duration of executions by the upstream"
-    );
-    describe_histogram!(
-        metric::ADDED_SECONDS,
-        Unit::Seconds,
-        "Latency that the gateway added to the execution"
-    );
-    describe_gauge!(
-        "semel_executions_in_flight",
-        "Attempts in flight: being claimed, executed or settled"
-    );
-    describe_gauge!("semel_waiters", "Duplicates waiting for the outcome of an execution");
-    describe_gauge!("semel_connections", "Open connections of clients");
-    describe_gauge!(
-        "semel_upstream_connections",
-        "Open connections to the upstream, including idle ones"
-    );
-    describe_gauge!("semel_upstream_waiters", "Requests waiting for a connection to the upstream");
-    Limit::describe();
 }

@@ -11,7 +11,6 @@ mod source;
 mod tests;
 
 pub use fetch::FetchError;
-pub(crate) use refresh::REFRESHES_TOTAL;
 pub use source::{KeysFault, Unreadable};
 
 use std::sync::Arc;

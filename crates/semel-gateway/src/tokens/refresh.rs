@@ -7,12 +7,10 @@ use tokio::time::{Instant, sleep_until};
 use super::key_cache::KeyCache;
 use super::source::{Found, KeysFault, Source, Stamp};
 use crate::config::Jwt;
+use crate::metric;
 
 /// How often a file is checked for a change.
 const FILE_CHECK_INTERVAL: Duration = Duration::from_secs(1);
-
-/// Counter, by `outcome`: refreshes of the token keys.
-pub(crate) const REFRESHES_TOTAL: &str = "semel_token_key_looks_total";
 
 /// Refreshes the keys: at an interval, when a file changes, and when a token has an unknown key.
 pub(super) struct Refresh {
@@ -73,7 +71,7 @@ impl Refresh {
             Ok(Found::Keys(..)) => ("read", self.every),
             Err(_) => ("failed", self.every.min(self.soon)),
         };
-        metrics::counter!(REFRESHES_TOTAL, "outcome" => outcome).increment(1);
+        metrics::counter!(metric::TOKEN_KEY_REFRESHES_TOTAL, "outcome" => outcome).increment(1);
         self.next = Instant::now() + wait;
         let was_failing = std::mem::replace(&mut self.is_failing, found.is_err());
         match found {

@@ -11,7 +11,6 @@ use super::bearer::{Token, bearer};
 use super::cookies::cookies;
 use super::credentials;
 use crate::base64url;
-use crate::observe::metric;
 use crate::policy::{OnMissingScope, RoutePolicy};
 use crate::source::{JwtClaim, ScopeSource};
 use crate::token::{TokenRefused, identifying};
@@ -45,16 +44,6 @@ pub(crate) enum ScopeMissing {
          jwt_unverified = \"behind-a-verifier\" if something in front verifies them"
     )]
     Unverified,
-}
-
-impl ScopeMissing {
-    /// Counts a token that was not believed.
-    pub(crate) fn count(&self) {
-        if let Self::Token(refused) = self {
-            let reason = refused.as_str();
-            metrics::counter!(metric::TOKENS_REFUSED_TOTAL, "reason" => reason).increment(1);
-        }
-    }
 }
 
 /// The client of a request, with its method and route.

@@ -18,8 +18,8 @@ use super::rejection::Rejection;
 use super::{BoxError, RequestBody};
 use crate::extract::{KeyProblem, identity_of, key_in_body, looks_into_body, token};
 use crate::headers;
+use crate::observe::LiveRoute;
 use crate::policy::Need;
-use crate::routes::Route;
 use crate::token::VerifyToken;
 
 /// What requests are admitted with.
@@ -56,7 +56,7 @@ impl Admission {
     /// Reads key, scope and body of a request.
     pub(crate) fn admit<B>(
         &self,
-        route: &Route,
+        route: &LiveRoute,
         need: Need,
         key: Result<Option<Key>, KeyProblem>,
         request: Request<B>,
@@ -125,7 +125,7 @@ impl Admission {
     async fn scope(
         &self,
         parts: &Parts,
-        route: &Route,
+        route: &LiveRoute,
     ) -> Result<(Scope, Option<Quota>), Rejection> {
         let (what, policy) = (route.what(parts.uri.path()), route.policy());
         let token = token(&parts.headers, policy, self.verifier.as_deref()).await;
@@ -134,7 +134,7 @@ impl Admission {
             Ok((identity.scope(), identity.quota(route.name(), policy.scope_limits)))
         });
         known.map_err(|missing| {
-            missing.count();
+            route.scope_missing(&missing);
             missing.into()
         })
     }

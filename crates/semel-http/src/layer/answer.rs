@@ -17,13 +17,12 @@ use super::rejection::Rejection;
 use super::replay::{self, ReplayError};
 use super::{ResponseBody, StoreClock};
 use crate::headers;
-use crate::observe::Decided;
+use crate::observe::{Decided, LiveRoute};
 use crate::retry_after::{Holder, InFlightLease};
-use crate::routes::Route;
 
 /// The context in which an answer becomes a response.
 pub(crate) struct Answered<'a> {
-    pub(crate) route: &'a Route,
+    pub(crate) route: &'a LiveRoute,
     pub(crate) id: RecordId,
     pub(crate) began: Instant,
     pub(crate) version: Version,

@@ -17,8 +17,7 @@ use super::body_budget::BodyBudget;
 use super::outcome::outcome_of;
 use super::{BoxError, RequestBody, ResponseBody};
 use crate::headers;
-use crate::observe::ExecutionLog;
-use crate::routes::Route;
+use crate::observe::{ExecutionLog, LiveRoute};
 
 /// The inner service's response, for the client of this attempt.
 pub(crate) struct LiveResponse<R, E> {
@@ -32,7 +31,7 @@ pub(crate) struct LiveResponse<R, E> {
 pub(crate) struct ExecutionTask<I, B, R, E> {
     pub(crate) inner: I,
     pub(crate) request: Request<RequestBody<B>>,
-    pub(crate) route: Arc<Route>,
+    pub(crate) route: Arc<LiveRoute>,
     pub(crate) id: RecordId,
     pub(crate) budget: Arc<BodyBudget>,
     /// The service logs the start itself.

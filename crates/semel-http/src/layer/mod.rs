@@ -40,6 +40,7 @@ use tower_service::Service;
 use self::admit::Admission;
 use self::body_budget::BodyBudget;
 use self::routing::{Routing, route_request};
+use crate::observe::{LiveRoutes, RouteObserver};
 use crate::policy::Mode;
 use crate::routes::{Route, Routes};
 use crate::token::VerifyToken;
@@ -111,7 +112,7 @@ pub struct MatchedRoute(pub Arc<Route>);
 #[derive(Clone, Debug)]
 pub(crate) struct Shared {
     engine: Engine,
-    routes: Routes,
+    routes: LiveRoutes,
     admission: Admission,
     clock: StoreClock,
     /// The service logs the start of an execution.
@@ -131,7 +132,7 @@ impl SemelLayer {
     /// A layer over an engine, for these routes.
     pub fn new(engine: Engine, routes: Routes) -> Self {
         let (admission, clock) = (Admission::default(), StoreClock::UNKNOWN);
-        let service_logs_start = false;
+        let (routes, service_logs_start) = (LiveRoutes::new(routes), false);
         let shared = Shared { engine, routes, admission, clock, service_logs_start };
         Self { shared: Arc::new(shared) }
     }
@@ -188,6 +189,17 @@ impl SemelLayer {
         self.with(|shared| shared.clock = StoreClock(Some(Arc::new(clock))))
     }
 
+    /// The same reporting to the observer that `observe` makes for each route, instead of to
+    /// [`RouteMetrics`](crate::RouteMetrics). It is called for all routes when the layer is first put around a
+    /// service.
+    #[must_use]
+    pub fn observer(
+        self,
+        observe: impl Fn(&Route) -> Arc<dyn RouteObserver> + Send + Sync + 'static,
+    ) -> Self {
+        self.with(|shared| shared.routes.observe(observe))
+    }
+
     fn with(self, change: impl FnOnce(&mut Shared)) -> Self {
         let mut shared = Arc::unwrap_or_clone(self.shared);
         change(&mut shared);
@@ -199,6 +211,7 @@ impl<I> Layer<I> for SemelLayer {
     type Service = Semel<I>;
 
     fn layer(&self, inner: I) -> Self::Service {
+        self.shared.routes.live();
         Semel { shared: self.shared.clone(), inner }
     }
 }

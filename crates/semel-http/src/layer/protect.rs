@@ -16,7 +16,7 @@ use super::execute::{ExecutionTask, call};
 use super::future::Boxed;
 use super::routing::RoutedRequest;
 use super::{BoxError, RequestBody, ResponseBody, Shared};
-use crate::routes::Route;
+use crate::observe::LiveRoute;
 
 /// Admits the request, runs it through the engine and returns the response.
 pub(crate) async fn protect<I, B, R>(
@@ -50,7 +50,7 @@ where
 fn answer<I, B, R>(
     shared: Arc<Shared>,
     inner: I,
-    route: Arc<Route>,
+    route: Arc<LiveRoute>,
     version: Version,
     ready: Ready<B>,
 ) -> impl Future<Output = Result<Response<ResponseBody<R>>, I::Error>> + Send

@@ -9,7 +9,7 @@ use super::ResponseBody;
 use super::reading::drain;
 use super::rejection::Rejection;
 use crate::headers;
-use crate::routes::Route;
+use crate::observe::LiveRoute;
 
 /// A request that is rejected before a claim.
 pub(crate) struct Rejected {
@@ -30,7 +30,7 @@ impl Rejected {
     /// parsed out of it.
     pub(crate) async fn drain<B>(
         why: Rejection,
-        route: &Route,
+        route: &LiveRoute,
         headers: &HeaderMap,
         body: B,
     ) -> Self
@@ -44,7 +44,11 @@ impl Rejected {
         Self { why, is_drained }
     }
 
-    pub(crate) fn answer<R>(self, route: &Route, version: Version) -> Response<ResponseBody<R>> {
+    pub(crate) fn answer<R>(
+        self,
+        route: &LiveRoute,
+        version: Version,
+    ) -> Response<ResponseBody<R>> {
         let mut response = self.why.response(route.policy());
         if !self.is_drained {
             close(response.headers_mut(), version);

@@ -10,13 +10,13 @@ use super::rejection::Rejection;
 use super::{MatchedRoute, RequestBody};
 use crate::extract::{KeyProblem, key_in_headers, looks_into_body};
 use crate::headers;
-use crate::observe::Decided;
+use crate::observe::{Decided, LiveRoute, LiveRoutes};
 use crate::policy::{Mode, Need};
-use crate::routes::{Route, Routes};
+use crate::routes::Routes;
 
 /// A request that may have to be protected, and what is known about it.
 pub(crate) struct RoutedRequest<B> {
-    pub(crate) route: Arc<Route>,
+    pub(crate) route: Arc<LiveRoute>,
     pub(crate) need: Need,
     /// The key in its headers.
     pub(crate) key: Result<Option<Key>, KeyProblem>,
@@ -30,15 +30,16 @@ pub(crate) enum Routing<B> {
     /// Its body must be read first.
     Admit(RoutedRequest<B>),
     /// Two servers may read it differently, so it is neither claimed nor passed on.
-    Refuse { route: Arc<Route>, why: Rejected, version: Version },
+    Refuse { route: Arc<LiveRoute>, why: Rejected, version: Version },
 }
 
 /// Finds the route of a request, and whether it needs a key there.
-pub(crate) fn route_request<B>(routes: &Routes, mut request: Request<B>) -> Routing<B> {
+pub(crate) fn route_request<B>(live: &LiveRoutes, mut request: Request<B>) -> Routing<B> {
     // Only an execution has a fence: a client must not make one up.
     request.headers_mut().remove(headers::IDEMPOTENCY_FENCE);
+    let routes = &live.routes;
     let method = &effective_method(routes, &request);
-    let route = routes.find(method, request.uri().path());
+    let route = live.of(routes.find(method, request.uri().path()));
     match routes.ambiguity(method, request.uri().path()) {
         Some((ambiguity, Mode::Protect)) => {
             let (route, version) = (route.clone(), request.version());
@@ -75,9 +76,9 @@ fn effective_method<B>(routes: &Routes, request: &Request<B>) -> Method {
     strictest.unwrap_or_else(|| own.clone())
 }
 
-fn tagged<B>(mut request: Request<B>, route: &Arc<Route>) -> Request<B> {
+fn tagged<B>(mut request: Request<B>, route: &Arc<LiveRoute>) -> Request<B> {
     if route.is_matched() {
-        request.extensions_mut().insert(MatchedRoute(route.clone()));
+        request.extensions_mut().insert(MatchedRoute(route.route.clone()));
     }
     request
 }

@@ -15,9 +15,8 @@ use super::execute::call;
 use super::routing::RoutedRequest;
 use super::{BoxError, RequestBody, ResponseBody, Shared};
 use crate::extract::{ClientIp, KeyProblem, ScopeMissing, key_in_body, scope_of, token_now};
-use crate::observe::Decided;
+use crate::observe::{Decided, LiveRoute};
 use crate::policy::Need;
-use crate::routes::Route;
 
 /// Passes the request on as it comes, and checks separately for duplicates.
 pub(crate) async fn watch<I, B, R>(
@@ -41,7 +40,7 @@ where
 /// What is needed to check a request once its body has passed.
 struct Watcher {
     shared: Arc<Shared>,
-    route: Arc<Route>,
+    route: Arc<LiveRoute>,
     need: Need,
     key: Result<Option<Key>, KeyProblem>,
     head: Parts,
@@ -78,7 +77,7 @@ impl Watcher {
         let scope = match token.and_then(|token| scope_of(&head, &what, policy, &token)) {
             Ok(scope) => scope,
             Err(missing) => {
-                missing.count();
+                route.scope_missing(&missing);
                 let is_open =
                     matches!(&missing, ScopeMissing::Token(refused) if refused.may_be_cured());
                 return refused(if is_open { Decided::Unchecked } else { Decided::ScopeMissing });

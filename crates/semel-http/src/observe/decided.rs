@@ -1,8 +1,9 @@
 //! The decision on a request, in one word.
 
-/// The decision on a request.
+/// The decision on a request that is not passed through.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Decided {
+#[non_exhaustive]
+pub enum Decided {
     /// It was executed, and its outcome is kept.
     Executed,
     /// It was executed, and the store was lost before its outcome was kept.
@@ -23,11 +24,17 @@ pub(crate) enum Decided {
     Bypassed,
     /// The service failed without a response.
     Failed,
+    /// It needs a key and has none.
     KeyMissing,
+    /// Its key is malformed.
     KeyInvalid,
+    /// It is not known whose it is.
     ScopeMissing,
+    /// Its body is larger than its route allows.
     BodyTooLarge,
+    /// Its body broke off, or came too late.
     BodyBroken,
+    /// The store cannot be reached.
     StoreUnavailable,
     /// The keys of tokens are not known.
     TokenKeysUnavailable,
@@ -46,7 +53,8 @@ pub(crate) enum Decided {
 // === impl Decided ===
 
 impl Decided {
-    pub(super) const ALL: [Self; 22] = [
+    /// Every decision, in the order of their discriminants.
+    pub const ALL: &'static [Self] = &[
         Self::Executed,
         Self::NotStored,
         Self::Released,
@@ -71,7 +79,8 @@ impl Decided {
         Self::Unchecked,
     ];
 
-    pub(super) const fn word(self) -> &'static str {
+    /// The word for it in metrics and logs.
+    pub const fn as_str(self) -> &'static str {
         match self {
             Self::Executed => "executed",
             Self::NotStored => "not_stored",
@@ -98,7 +107,7 @@ impl Decided {
     }
 
     /// True if it needs an operator's attention (level `warn`).
-    pub(super) const fn is_alarming(self) -> bool {
+    pub const fn is_alarming(self) -> bool {
         matches!(
             self,
             Self::NotStored
@@ -125,8 +134,8 @@ mod tests {
 
     #[test]
     fn decisions_are_in_discriminant_order() {
-        for (at, decided) in Decided::ALL.into_iter().enumerate() {
-            assert_eq!(decided as usize, at, "{decided:?}");
+        for (at, decided) in Decided::ALL.iter().enumerate() {
+            assert_eq!(*decided as usize, at, "{decided:?}");
         }
     }
 }

@@ -1,4 +1,4 @@
-//! Log lines and metrics of one execution, from its start to its end.
+//! Log lines of one execution, from its start to its end.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -6,7 +6,7 @@ use std::thread;
 
 use semel_core::{Fence, OnUnknown, Outcome, RecordId, Reply};
 
-use crate::routes::Route;
+use super::LiveRoute;
 
 /// An execution whose start is not logged yet: an extension of the request under a layer that
 /// [leaves that to its service](crate::SemelLayer::service_logs_start).
@@ -14,7 +14,7 @@ use crate::routes::Route;
 pub struct ExecutionStart(Arc<Start>);
 
 struct Start {
-    route: Arc<Route>,
+    route: Arc<LiveRoute>,
     id: RecordId,
     fence: Fence,
     is_logged: AtomicBool,
@@ -23,7 +23,7 @@ struct Start {
 /// The log of a running execution. It reports a released unknown outcome in every case, also when
 /// the work panics or its client has disconnected.
 pub(crate) struct ExecutionLog<'a> {
-    route: &'a Arc<Route>,
+    route: &'a Arc<LiveRoute>,
     id: RecordId,
     /// `None` if it is executed without protection.
     fence: Option<Fence>,
@@ -56,7 +56,7 @@ impl ExecutionStart {
     }
 }
 
-fn log_start(route: &Route, id: RecordId, fence: Fence) {
+fn log_start(route: &LiveRoute, id: RecordId, fence: Fence) {
     // Nothing is formatted that is not written.
     if tracing::enabled!(tracing::Level::INFO) {
         let (route, record, fence) = (route.name(), id.prefix(), fence.get());
@@ -67,7 +67,7 @@ fn log_start(route: &Route, id: RecordId, fence: Fence) {
 // === impl ExecutionLog ===
 
 impl<'a> ExecutionLog<'a> {
-    pub(crate) const fn new(route: &'a Arc<Route>, id: RecordId, fence: Option<Fence>) -> Self {
+    pub(crate) const fn new(route: &'a Arc<LiveRoute>, id: RecordId, fence: Option<Fence>) -> Self {
         Self { route, id, fence, progress: Progress::Waiting }
     }
 
@@ -133,7 +133,7 @@ impl<'a> ExecutionLog<'a> {
         if let (Some(fence), OnUnknown::Release) =
             (self.fence, self.route.policy().core.on_unknown())
         {
-            self.route.released_unknown(self.id, fence);
+            self.route.unknown_released(self.id, fence);
         }
     }
 }
@@ -144,24 +144,5 @@ impl Drop for ExecutionLog<'_> {
         if thread::panicking() {
             self.end(&Outcome::Unknown(Reply::default()));
         }
-    }
-}
-
-// === impl Route ===
-
-impl Route {
-    /// Counts and logs an unknown outcome whose key is released: the work may take effect twice.
-    fn released_unknown(&self, id: RecordId, fence: Fence) {
-        self.metrics.unknown_released.increment(1);
-        let (route, record, fence) = (self.name(), id.prefix(), fence.get());
-        self.lines.unknown_released.line(|left_out| {
-            tracing::warn!(
-                route,
-                record,
-                fence,
-                left_out,
-                "the outcome is unknown and the key is released: a retry may execute the work again"
-            );
-        });
     }
 }

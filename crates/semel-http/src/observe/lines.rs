@@ -23,9 +23,9 @@ pub(crate) struct RouteLines {
 
 impl RouteLines {
     pub(crate) fn new(route: &str, mode: Mode) -> Self {
-        let attempts = |decided: Decided| attempts(decided, route.to_owned(), mode);
+        let attempts = |decided: &Decided| attempts(*decided, route.to_owned(), mode);
         Self {
-            attempts: Decided::ALL.into_iter().map(attempts).collect(),
+            attempts: Decided::ALL.iter().map(attempts).collect(),
             unknown_released: Throttle::of("unknown outcome released", Level::WARN),
             failed: Throttle::of("refused", Level::WARN),
             unreadable: Throttle::of("unreadable reply", Level::ERROR),
@@ -39,7 +39,7 @@ impl RouteLines {
 }
 
 fn attempts(decided: Decided, route: String, mode: Mode) -> Throttle {
-    let (decision, mode) = (decided.word(), mode.as_str());
+    let (decision, mode) = (decided.as_str(), mode.as_str());
     if decided.is_alarming() {
         Throttle::new(Level::WARN, move |left_out| {
             tracing::warn!(of = "attempt", route, decision, mode, left_out, "{LEFT_OUT}");

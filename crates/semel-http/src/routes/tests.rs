@@ -165,7 +165,7 @@ fn the_more_specific_of_two_routes_wins_whichever_of_them_ignores_capitals() {
 
 #[test]
 fn the_path_that_is_compared_has_one_spelling() {
-    let route = |policy| Route::new("*", None, policy);
+    let route = |policy| Route::new("*", None, policy, 0);
     let exact = route(RoutePolicy::default());
     for same in ["/v1/charges", "/v1/%63harges", "/v1/./charges", "/x/../v1/charges"] {
         assert_eq!(exact.compared(same), "/v1/charges", "{same}");
@@ -181,7 +181,7 @@ fn the_path_that_is_compared_has_one_spelling() {
     assert_ne!(slash.compared("/V1/charges"), "/v1/charges");
     assert_eq!(route(ignoring(true, false)).what("/V1/Charges"), "/v1/charges");
     // A parameter keeps its capitals.
-    let matched = Route::new("POST /v1/{id}", Some("/v1/{id}"), ignoring(true, false));
+    let matched = Route::new("POST /v1/{id}", Some("/v1/{id}"), ignoring(true, false), 0);
     assert_eq!(matched.compared("/V1/Ab"), "/v1/Ab");
 }
 

@@ -14,6 +14,7 @@ mod meaning;
 mod memory;
 mod methods;
 mod mismatches;
+mod observers;
 mod outcomes;
 mod quotas;
 mod refusals;

@@ -15,9 +15,9 @@ use crate::layer::admit::Admission;
 use crate::layer::body_budget::BodyBudget;
 use crate::layer::routing::{Routing, route_request};
 use crate::layer::{BoxError, RequestBody, ResponseBody, ResponseFuture, take_ready};
-use crate::observe::Decided;
+use crate::observe::{Decided, LiveRoutes, RouteObserver};
 use crate::policy::Mode;
-use crate::routes::Routes;
+use crate::routes::{Route, Routes};
 use crate::token::VerifyToken;
 
 /// Implements the HTTP contract except the claim, for handlers that claim, execute and settle in one
@@ -116,7 +116,7 @@ pub struct IdempotentService<I> {
 
 #[derive(Clone, Debug)]
 pub(super) struct Shared {
-    routes: Routes,
+    routes: LiveRoutes,
     pub(super) admission: Admission,
     pub(super) executions: Arc<Semaphore>,
     pub(super) executions_max: usize,
@@ -131,6 +131,7 @@ impl IdempotentLayer {
         let executions_max = Limits::default().executions_max;
         let executions = Arc::new(Semaphore::new(executions_max));
         let (admission, quotas) = (Admission::default(), Quotas::default());
+        let routes = LiveRoutes::new(routes);
         Self { shared: Arc::new(Shared { routes, admission, executions, executions_max, quotas }) }
     }
 
@@ -169,6 +170,16 @@ impl IdempotentLayer {
         })
     }
 
+    /// The same reporting to other observers than [`RouteMetrics`](crate::RouteMetrics); see
+    /// [`SemelLayer::observer`](crate::SemelLayer::observer).
+    #[must_use]
+    pub fn observer(
+        self,
+        observe: impl Fn(&Route) -> Arc<dyn RouteObserver> + Send + Sync + 'static,
+    ) -> Self {
+        self.with(|shared| shared.routes.observe(observe))
+    }
+
     fn with(self, change: impl FnOnce(&mut Shared)) -> Self {
         let mut shared = Arc::unwrap_or_clone(self.shared);
         change(&mut shared);
@@ -180,6 +191,7 @@ impl<I> Layer<I> for IdempotentLayer {
     type Service = IdempotentService<I>;
 
     fn layer(&self, inner: I) -> Self::Service {
+        self.shared.routes.live();
         IdempotentService { shared: self.shared.clone(), inner }
     }
 }

@@ -20,7 +20,7 @@ use super::body_budget::BodyBudget;
 use super::outcome::outcome_of_whole;
 use super::replay::{self, ReplayError};
 use super::{ReplyBody, ResponseBody, StoreClock};
-use crate::routes::Route;
+use crate::observe::LiveRoute;
 
 /// An attempt that its handler claims: an extension of each request that an [`IdempotentLayer`] has
 /// admitted. A request without it needs no key and brought none, or its route is not to be
@@ -37,7 +37,7 @@ use crate::routes::Route;
 pub struct IdempotentRequest(Arc<Inner>);
 
 struct Inner {
-    route: Arc<Route>,
+    route: Arc<LiveRoute>,
     id: RecordId,
     fingerprint: Fingerprint,
     began: Instant,

@@ -1,10 +1,11 @@
 use std::collections::HashMap;
+use std::mem;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex};
 
 use metrics::{
     Counter, Gauge, Histogram, HistogramFn, Key, KeyName, Metadata, Recorder, SharedString, Unit,
-    with_local_recorder,
+    set_default_local_recorder,
 };
 use semel_http::{RoutePolicyBuilder, Routes, metric};
 
@@ -20,9 +21,11 @@ pub(crate) struct Counts {
 struct Times(Mutex<Vec<f64>>);
 
 impl Counts {
-    /// One policy for all requests, counted here.
+    /// One policy for all requests. The layers that this thread makes after that are counted here.
     pub(crate) fn routes(&self, policy: RoutePolicyBuilder) -> Routes {
-        with_local_recorder(self, || Routes::new(policy.build().unwrap()))
+        let recorder = Box::leak(Box::new(self.clone()));
+        mem::forget(set_default_local_recorder(recorder));
+        Routes::new(policy.build().unwrap())
     }
 
     pub(crate) fn of(&self, decision: &str) -> u64 {
@@ -62,7 +65,9 @@ impl Recorder for Counts {
         if key.name() == metric::UNKNOWN_RELEASED_TOTAL {
             return Counter::from_arc(self.unknown_released.clone());
         }
-        assert_eq!(key.name(), metric::ATTEMPTS_TOTAL);
+        if key.name() != metric::ATTEMPTS_TOTAL {
+            return Counter::noop();
+        }
         let decision = key.labels().find(|label| label.key() == "decision").unwrap();
         let mut counts = self.attempts.lock().unwrap();
         Counter::from_arc(counts.entry(decision.value().to_owned()).or_default().clone())

@@ -14,7 +14,9 @@ use http::{HeaderMap, Request, Response};
 use http_body_util::BodyExt as _;
 use semel_core::{Record, State, Timestamp};
 use semel_engine::{Engine, Limits};
-use semel_http::{RoutePolicy, RoutePolicyBuilder, Routes, Semel, SemelLayer, VerifyToken};
+use semel_http::{
+    RouteObserver, RoutePolicy, RoutePolicyBuilder, Routes, Semel, SemelLayer, VerifyToken,
+};
 use semel_store::scripted::ScriptedStore;
 use semel_store::{ManualClock, MemoryStore, Store};
 use tokio::task::JoinHandle;
@@ -112,6 +114,13 @@ impl Api {
     /// The same believing only tokens that were verified.
     pub(crate) fn verified_by(mut self, verifier: Arc<dyn VerifyToken>) -> Self {
         self.layer = self.layer.verifier(verifier);
+        self.service = self.layer.layer(self.handler.clone());
+        self
+    }
+
+    /// The same reporting to this observer.
+    pub(crate) fn observed_by(mut self, observer: Arc<impl RouteObserver>) -> Self {
+        self.layer = self.layer.observer(move |_| observer.clone());
         self.service = self.layer.layer(self.handler.clone());
         self
     }
