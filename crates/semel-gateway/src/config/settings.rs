@@ -1,13 +1,10 @@
 //! What can be set: one table, from which files and variables are read, faults explained, the
 //! schema and the reference page written.
 
-mod bundles;
 mod jwt;
 mod limits;
 mod policy;
 mod top;
-
-pub(super) use bundles::{Bundle, PRESETS, PROFILES};
 
 use std::iter;
 

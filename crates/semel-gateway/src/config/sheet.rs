@@ -5,15 +5,15 @@ use std::net::SocketAddr;
 use std::time::Duration;
 
 use http::Method;
-use semel_http::ScopeSource;
 use semel_http::jwt::TokenAlgorithm;
+use semel_http::{Bundle, Preset, Profile, ScopeSource};
 use toml::de::DeValue;
 
 use super::fault::{Found, Place};
 use super::gather::{Given, Layer};
 use super::jwt::KeysFrom;
 use super::raw::Raw;
-use super::settings::{self, Bundle, PRESETS, PROFILES, Section, Setting};
+use super::settings::{self, Section, Setting};
 use super::value::{self, Value};
 use super::{StoreChoice, Upstream};
 
@@ -71,8 +71,8 @@ impl Sheet {
     /// The sheet with a layer over it: first its profile, then its preset, then its settings.
     pub(super) fn with(mut self, layer: Option<&Layer>, level: Level) -> Self {
         let Some(layer) = layer else { return self };
-        self.lay_bundle(layer.get("profile"), PROFILES, level, By::Profile);
-        self.lay_bundle(layer.get("preset"), PRESETS, level, By::Preset);
+        self.lay_bundle(layer.get("profile"), Profile::bundles, level, By::Profile);
+        self.lay_bundle(layer.get("preset"), Preset::bundles, level, By::Preset);
         for (name, given) in layer {
             let by = By::Itself(given.place.clone());
             match &given.value {
@@ -242,21 +242,21 @@ impl Sheet {
     fn lay_bundle(
         &mut self,
         given: Option<&Given>,
-        bundles: &'static [Bundle],
+        bundles: fn() -> Vec<Bundle>,
         level: Level,
         by: fn(&'static str, Place) -> By,
     ) {
         let Some(given) = given else { return };
         let Some(Value::Word(word)) = given.value else {
             // Any of them may have been meant.
-            bundles
+            bundles()
                 .iter()
-                .flat_map(|bundle| bundle.settings)
+                .flat_map(|bundle| &bundle.settings)
                 .for_each(|(name, _)| self.doubt(name));
             return;
         };
-        for bundle in bundles.iter().filter(|bundle| bundle.word == word) {
-            for (name, text) in bundle.settings {
+        for bundle in bundles().iter().filter(|bundle| bundle.word == word) {
+            for (name, text) in &bundle.settings {
                 let setting = settings::find(Section::Policy, name);
                 if let Some((value, shown)) = setting.and_then(|setting| written(setting, text)) {
                     self.set(name, value, shown, level, by(word, given.place.clone()));
@@ -267,7 +267,7 @@ impl Sheet {
 }
 
 /// A value of the table of settings. A test sees to it that all of them can be read.
-fn written(setting: &Setting, text: &'static str) -> Option<(Value, String)> {
+fn written(setting: &Setting, text: &str) -> Option<(Value, String)> {
     let raw = Raw::from_toml(&DeValue::parse(text).ok()?);
     let value = value::read(setting, &raw, &mut Found::default())?;
     Some((value, raw.shown()))

@@ -13,7 +13,7 @@ use semel_http::{JwtUnverified, KeyRule, Mode, OnMissingScope, Preset, Profile, 
 
 use super::{complete, good, load};
 use crate::Forwarded;
-use crate::config::settings::{self, Kind, PRESETS, PROFILES, Section};
+use crate::config::settings::{self, Kind, Section};
 use crate::config::{LogFormat, StoreChoice, policy, sheet::Sheet};
 
 fn policy_of(text: &str) -> RoutePolicy {
@@ -246,21 +246,30 @@ fn every_default_of_the_table_can_be_read_and_is_used() {
 }
 
 #[test]
-fn profiles_and_presets_are_those_of_the_library() {
-    for bundle in PROFILES {
+fn profiles_and_presets_are_read_as_the_library_writes_them() {
+    for bundle in Profile::bundles() {
         let expected = RoutePolicy::builder().profile(bundle.word.parse().unwrap());
         let policy = policy_of(&format!("profile = {:?}", bundle.word));
         assert_eq!(policy, expected.build().unwrap());
     }
-    for bundle in PRESETS {
+    for bundle in Preset::bundles() {
         let expected = RoutePolicy::builder().preset(bundle.word.parse().unwrap());
         let policy = policy_of(&format!("preset = {:?}", bundle.word));
         assert_eq!(policy, expected.build().unwrap());
     }
-    let words =
-        |bundles: &[settings::Bundle]| bundles.iter().map(|one| one.word).collect::<Vec<_>>();
-    assert_eq!(words(PROFILES), Profile::WORDS);
-    assert_eq!(words(PRESETS), Preset::WORDS);
+}
+
+#[test]
+fn a_description_has_all_that_a_bundle_sets() {
+    for (kind, bundles) in [("profile", Profile::bundles()), ("preset", Preset::bundles())] {
+        for bundle in bundles {
+            let shown = good(&format!("[policy]\n{kind} = {:?}", bundle.word)).describe();
+            for (name, value) in bundle.settings {
+                let row = format!("  {name:<24}  {value:<34}  {kind} {}\n", bundle.word);
+                assert!(shown.contains(&row), "{row}{shown}");
+            }
+        }
+    }
 }
 
 /// Values that no setting of the kind takes.
