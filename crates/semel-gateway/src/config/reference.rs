@@ -3,7 +3,7 @@
 use semel_http::jwt::TokenAlgorithm;
 use semel_http::{Bundle, Preset, Profile};
 
-use super::settings::{self, Item, Kind, Section, Setting};
+use super::settings::{self, Item, Kind, Row, Section};
 use super::value::listed;
 
 /// The page `docs/reference/configuration.md`, in Markdown.
@@ -101,7 +101,7 @@ fn table(section: Section) -> String {
     table
 }
 
-fn row(setting: &Setting) -> String {
+fn row(setting: &Row) -> String {
     let variable = setting.variable().map(|name| format!("`{name}`")).unwrap_or_default();
     let default = setting.default.map(|default| format!("`{default}`")).unwrap_or_default();
     let values = values(setting.kind);

@@ -120,7 +120,7 @@ impl Written for Duration {
     /// In the largest unit of which it has more than two: `48h`, not `2d`.
     fn written(&self) -> String {
         let millis = self.as_millis();
-        let fits = |(unit, _): &&(u128, &str)| millis % unit == 0 && millis / unit > 2;
+        let fits = |(unit, _): &&(u128, &str)| millis.is_multiple_of(*unit) && millis / unit > 2;
         let (unit, name) = UNITS.iter().find(fits).unwrap_or(&(1, "ms"));
         format!("\"{}{name}\"", millis / unit)
     }

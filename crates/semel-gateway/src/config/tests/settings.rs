@@ -14,7 +14,7 @@ use semel_http::{JwtUnverified, KeyRule, Mode, OnMissingScope, Preset, Profile, 
 use super::{complete, good, load};
 use crate::Forwarded;
 use crate::config::settings::{self, Kind, Section};
-use crate::config::{LogFormat, StoreChoice, policy, sheet::Sheet};
+use crate::config::{LogFormat, StoreChoice, sheet::Sheet};
 
 fn policy_of(text: &str) -> RoutePolicy {
     good(&format!("[policy]\n{text}")).routes.all()[0].policy().clone()
@@ -210,38 +210,26 @@ fn settings_of_a_policy_are_kept() {
 }
 
 #[test]
-fn every_word_of_a_policy_is_understood() {
-    for setting in settings::of(Section::Policy) {
-        let Kind::Word(words) = setting.kind else { continue };
+fn every_word_is_understood() {
+    for row in settings::all() {
+        let Kind::Word(words) = row.kind else { continue };
+        let heading =
+            if row.section == Section::Top { String::new() } else { row.section.heading() };
         for word in words {
-            let value = crate::config::value::Value::Word(word);
-            assert!(
-                policy::apply(RoutePolicy::builder(), setting.name, &value).is_some(),
-                "{word}"
-            );
+            good(&format!("{heading}\n{} = {word:?}", row.name));
         }
     }
 }
 
 #[test]
 fn every_default_of_the_table_can_be_read_and_is_used() {
-    for section in [
-        Section::Top,
-        Section::Tls,
-        Section::UpstreamTls,
-        Section::Jwt,
-        Section::Limits,
-        Section::Policy,
-    ] {
-        let sheet = Sheet::defaults(section);
-        for setting in settings::of(section).filter(|setting| setting.default.is_some()) {
-            let entry = sheet.get(setting.name).unwrap_or_else(|| panic!("{}", setting.name));
-            assert_eq!(Some(entry.shown.as_str()), setting.default, "{}", setting.name);
-            if section == Section::Policy {
-                let builder = RoutePolicy::builder();
-                assert!(policy::apply(builder, setting.name, &entry.value).is_some());
-            }
-        }
+    let sheet = Sheet::defaults();
+    for row in settings::all().filter(|row| row.default.is_some()) {
+        let entry = sheet.entry(row).unwrap_or_else(|| panic!("{}", row.name));
+        assert_eq!(Some(entry.shown.as_str()), row.default, "{}", row.name);
+    }
+    for row in settings::of(Section::Policy) {
+        assert!(row.apply.is_some(), "{}", row.name);
     }
 }
 
@@ -318,7 +306,7 @@ fn every_setting_refuses_what_it_does_not_take() {
 
 #[test]
 fn names_are_used_once_in_a_section_and_variables_once_at_all() {
-    let mut variables: Vec<_> = settings::all().filter_map(settings::Setting::variable).collect();
+    let mut variables: Vec<_> = settings::all().filter_map(settings::Row::variable).collect();
     let count = variables.len();
     variables.sort();
     variables.dedup();
