@@ -45,8 +45,8 @@ pub use layer::{
 };
 pub use observe::{Decided, ExecutionStart, RouteMetrics, RouteObserver, metric};
 pub use policy::{
-    EncodedSlash, JwtUnverified, KeyRule, Mode, OnMissingScope, PathComparison, Preset, Profile,
-    RoutePolicy, RoutePolicyBuilder, RoutePolicyError, RoutePolicyFault, StatusPattern,
+    Bundle, EncodedSlash, JwtUnverified, KeyRule, Mode, OnMissingScope, PathComparison, Preset,
+    Profile, RoutePolicy, RoutePolicyBuilder, RoutePolicyError, RoutePolicyFault, StatusPattern,
     StatusPatternError, UnknownChoice,
 };
 pub use routes::{Route, RouteError, Routes, goes_up_after_empty_segment, leaves_root};

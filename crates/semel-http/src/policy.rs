@@ -1,10 +1,12 @@
 //! The policy of one route: the core's rules, and what HTTP adds to them.
 
 mod builder;
+mod bundle;
 mod choices;
 mod status;
 
 pub use builder::{RoutePolicyBuilder, RoutePolicyError, RoutePolicyFault};
+pub use bundle::Bundle;
 pub use choices::{
     EncodedSlash, JwtUnverified, KeyRule, Mode, OnMissingScope, PathComparison, Preset, Profile,
     UnknownChoice,

@@ -7,16 +7,18 @@ use super::sheets::Sheets;
 /// A line for each setting whose value differs in `new`.
 pub(super) fn changes(old: &Sheets, new: &Sheets) -> Vec<String> {
     let mut lines = Vec::new();
-    for section in [Section::Top, Section::Tls, Section::UpstreamTls, Section::Jwt, Section::Limits]
-    {
-        let place = if section == Section::Top { String::new() } else { section.heading() + " " };
-        compare(&place, section, old.of(section), new.of(section), &mut lines);
+    for section in Section::GENERAL {
+        let place = match section {
+            Section::Top => String::new(),
+            Section::Policy => "route * ".to_owned(),
+            section => section.heading() + " ",
+        };
+        compare(&place, section, &old.general, &new.general, &mut lines);
     }
-    compare("route * ", Section::Policy, &old.policy, &new.policy, &mut lines);
     for (name, sheet) in &new.routes {
         match route(old, name) {
             Some(before) => {
-                compare(&format!("route {name}: "), Section::Route, before, sheet, &mut lines);
+                compare(&format!("route {name}: "), Section::Policy, before, sheet, &mut lines);
             }
             None => lines.push(format!("route {name} is new")),
         }
@@ -31,14 +33,8 @@ fn route<'a>(sheets: &'a Sheets, name: &str) -> Option<&'a Sheet> {
 }
 
 fn compare(place: &str, section: Section, old: &Sheet, new: &Sheet, lines: &mut Vec<String>) {
-    let value = |sheet: &Sheet, name| sheet.get(name).map(|entry| entry.value.clone());
-    // What a route matches is its name.
-    for setting in settings::of(section).filter(|setting| setting.name != "match") {
-        let name = setting.name;
-        if value(old, name) != value(new, name) {
-            let (from, to) = (old.shown(name), new.shown(name));
-            lines.push(format!("{place}{name}: {from} -> {to}"));
-        }
+    for row in settings::of(section).filter(|row| old.value(row) != new.value(row)) {
+        lines.push(format!("{place}{}: {} -> {}", row.name, old.shown(row), new.shown(row)));
     }
 }
 

@@ -6,90 +6,86 @@ pub(super) use jwt::{reads_tokens, tokens};
 
 use std::net::{IpAddr, SocketAddr};
 
+use semel_embedded::Durability;
+
 use super::fault::{Found, Place};
 use super::gather::Gathered;
-use super::settings::Section;
+use super::settings::{Row, limits, policy, tls, top};
 use super::sheet::Sheet;
 use super::sheets::Sheets;
 use super::{StoreChoice, Upstream};
 
 /// The gateway listens on two addresses, and does not call itself.
 pub(super) fn addresses(sheets: &Sheets, found: &mut Found) {
-    let top = &sheets.top;
-    let (listen, admin) = (top.address("listen"), top.address("admin"));
-    if let (Some(listen), Some(admin)) = (listen, admin)
-        && overlap(listen, admin)
-    {
-        let names = ["admin", "listen"];
-        let what = format!(
-            "`admin` is {}, which `listen` ({}) uses",
-            top.shown("admin"),
-            top.shown("listen")
-        );
-        add(top, &names, what, "give them two ports, or turn the admin address \"off\"", found);
+    let sheet = &sheets.general;
+    let (listen, admin) = (sheet.get(&top::LISTEN), sheet.get(&top::ADMIN));
+    if admin.is_some_and(|admin| overlap(listen, admin)) {
+        let (admin, listen) = (sheet.shown(&top::ADMIN), sheet.shown(&top::LISTEN));
+        let what = format!("`admin` is {admin}, which `listen` ({listen}) uses");
+        let cure = "give them two ports, or turn the admin address \"off\"";
+        add(sheet, &[&top::ADMIN, &top::LISTEN], what, cure, found);
     }
-    let called = top.upstream().and_then(address_of);
-    for (name, own) in [("listen", listen), ("admin", admin)] {
+    let called = sheet.get(&top::UPSTREAM).as_ref().and_then(address_of);
+    let own: [(&Row, _); 2] = [(&top::LISTEN, Some(listen)), (&top::ADMIN, admin)];
+    for (row, own) in own {
         if let (Some(own), Some(called)) = (own, called)
             && overlap(own, called)
         {
-            let what =
-                format!("`upstream` is {}, the gateway's own `{name}`", top.shown("upstream"));
+            let upstream = sheet.shown(&top::UPSTREAM);
+            let what = format!("`upstream` is {upstream}, the gateway's own `{}`", row.name);
             let cure = "name the API behind the gateway, or choose another port";
-            add(top, &["upstream", name], what, cure, found);
+            add(sheet, &[&top::UPSTREAM, row], what, cure, found);
         }
     }
 }
 
 /// Each kind of store has settings of its own.
 pub(super) fn store(sheets: &Sheets, found: &mut Found) {
-    let top = &sheets.top;
-    let store = top.store();
-    let is_embedded = matches!(store, None | Some(StoreChoice::Embedded(_)));
-    if let (false, Some(_)) = (is_embedded, top.place("durability")) {
-        let (durability, store) = (top.shown("durability"), top.shown("store"));
+    let sheet = &sheets.general;
+    let (choice, store) = (sheet.get(&top::STORE), sheet.shown(&top::STORE));
+    let durability = sheet.shown(&top::DURABILITY);
+    let is_embedded = matches!(choice, StoreChoice::Embedded(_));
+    if !is_embedded && sheet.place(&top::DURABILITY).is_some() {
         let what = format!("`durability` is {durability}, and `store` ({store}) is not embedded");
         let cure = "remove it, or choose an embedded store";
-        add(top, &["durability", "store"], what, cure, found);
+        add(sheet, &[&top::DURABILITY, &top::STORE], what, cure, found);
     }
     #[cfg(feature = "redis")]
-    let is_redis = matches!(store, None | Some(StoreChoice::Redis(_)));
+    let is_redis = matches!(choice, StoreChoice::Redis(_));
     #[cfg(not(feature = "redis"))]
-    let is_redis = store.is_none();
-    if let (false, 1.., Some(_)) =
-        (is_redis, top.number("wait_replicas"), top.place("wait_replicas"))
-    {
-        let (replicas, store) = (top.shown("wait_replicas"), top.shown("store"));
+    let is_redis = false;
+    let replicas = sheet.place(&top::WAIT_REPLICAS).map(|_| sheet.get(&top::WAIT_REPLICAS));
+    if let (false, Some(1..)) = (is_redis, replicas) {
+        let replicas = sheet.shown(&top::WAIT_REPLICAS);
         let what = format!("`wait_replicas` is {replicas}, and `store` ({store}) is not Redis");
         let cure = "remove it; PostgreSQL has synchronous_standby_names for this";
-        add(top, &["wait_replicas", "store"], what, cure, found);
+        add(sheet, &[&top::WAIT_REPLICAS, &top::STORE], what, cure, found);
     }
-    if top.switch("require_durable") != Some(true) {
+    if sheet.get(&top::REQUIRE_DURABLE) != Some(true) {
         return;
     }
     let forgets = "`require_durable` is true, and";
-    if store == Some(&StoreChoice::Memory) {
-        let what = format!("{forgets} `store` ({}) forgets everything", top.shown("store"));
+    if choice == StoreChoice::Memory {
+        let what = format!("{forgets} `store` ({store}) forgets everything");
         let cure = "choose another store, or write require_durable = false";
-        add(top, &["require_durable", "store"], what, cure, found);
-    } else if is_embedded && top.word("durability") == "process" {
-        let what =
-            format!("{forgets} `durability` ({}) is lost in a power cut", top.shown("durability"));
+        add(sheet, &[&top::REQUIRE_DURABLE, &top::STORE], what, cure, found);
+    } else if is_embedded && sheet.get(&top::DURABILITY) == Durability::Process {
+        let what = format!("{forgets} `durability` ({durability}) is lost in a power cut");
         let cure = "remove `durability`, or write require_durable = false";
-        add(top, &["require_durable", "durability"], what, cure, found);
+        add(sheet, &[&top::REQUIRE_DURABLE, &top::DURABILITY], what, cure, found);
     }
 }
 
 /// One body must fit into the memory for all: a larger one would be refused, or not kept, for ever.
 pub(super) fn memory(sheets: &Sheets, found: &mut Found) {
-    let (limits, all) = (&sheets.limits, "max_buffered");
-    for sheet in std::iter::once(&sheets.policy).chain(sheets.routes.iter().map(|(_, it)| it)) {
-        for one in ["max_request_body", "max_reply_body"] {
+    let (limits, all) = (&sheets.general, &limits::MAX_BUFFERED);
+    for sheet in sheets.policies() {
+        for one in [&policy::MAX_REQUEST_BODY, &policy::MAX_REPLY_BODY] {
             let is_sure = sheet.is_sure_of(&[one]) && limits.is_sure_of(&[all]);
-            if is_sure && sheet.number(one) > limits.number(all) {
+            if is_sure && sheet.get(one) > limits.get(all) {
                 let place = sheet.place(one).or_else(|| limits.place(all)).cloned();
                 let (shown, room) = (sheet.shown(one), limits.shown(all));
-                let what = format!("`{one}` is {shown}, more than `{all}` ({room})");
+                let what = format!("`{}` is {shown}, more than `max_buffered` ({room})", one.name);
                 found.add(place.unwrap_or(Place::Whole), what, "lower it, or raise `max_buffered`");
             }
         }
@@ -98,11 +94,11 @@ pub(super) fn memory(sheets: &Sheets, found: &mut Found) {
 
 /// Nothing may make a charge depend on this process not ending.
 pub(super) fn payments(sheets: &Sheets, found: &mut Found) {
-    if sheets.top.store() != Some(&StoreChoice::Memory) {
+    if sheets.general.get(&top::STORE) != StoreChoice::Memory {
         return;
     }
     if let Some(place) = sheets.payments() {
-        let store = sheets.top.shown("store");
+        let store = sheets.general.shown(&top::STORE);
         let what = format!("`preset` is \"payments\", and `store` ({store}) forgets everything");
         let cure =
             "choose another store, such as store = \"embedded:./semel-data\", or another preset";
@@ -112,27 +108,30 @@ pub(super) fn payments(sheets: &Sheets, found: &mut Found) {
 
 /// TLS needs two files towards clients, and an upstream that speaks it.
 pub(super) fn tls(sheets: &Sheets, gathered: &Gathered, found: &mut Found) {
-    for (one, other) in [("certificate", "key"), ("key", "certificate")] {
-        if let (Some(place), false) = (sheets.tls.place(one), gathered.has(Section::Tls, other)) {
-            let what = format!("`{one}` is set without `{other}`");
+    let sheet = &sheets.general;
+    for (one, other) in [(&tls::CERTIFICATE, &tls::KEY), (&tls::KEY, &tls::CERTIFICATE)] {
+        if let (Some(place), false) = (sheet.place(one), gathered.has(other)) {
+            let what = format!("`{}` is set without `{}`", one.name, other.name);
             found.add(place.clone(), what, "set both, or neither");
         }
     }
-    if sheets.top.upstream().is_none_or(Upstream::is_https) {
+    if sheet.get(&top::UPSTREAM).is_none_or(|upstream| upstream.is_https()) {
         return;
     }
-    let upstream = sheets.top.shown("upstream");
-    for name in ["ca", "server_name"] {
-        if let Some(place) = sheets.upstream_tls.place(name) {
+    let upstream = sheet.shown(&top::UPSTREAM);
+    let for_tls: [&Row; 2] = [&tls::CA, &tls::SERVER_NAME];
+    for row in for_tls {
+        if let Some(place) = sheet.place(row) {
+            let name = row.name;
             let what = format!("`{name}` is for TLS, and `upstream` ({upstream}) is plain HTTP");
             found.add(place.clone(), what, "remove it, or write https:// in `upstream`");
         }
     }
 }
 
-fn add(sheet: &Sheet, names: &[&str], what: String, cure: &str, found: &mut Found) {
-    if sheet.is_sure_of(names) {
-        found.add(sheet.blame(names).unwrap_or(Place::Whole), what, cure);
+fn add(sheet: &Sheet, rows: &[&Row], what: String, cure: &str, found: &mut Found) {
+    if sheet.is_sure_of(rows) {
+        found.add(sheet.blame(rows).unwrap_or(Place::Whole), what, cure);
     }
 }
 

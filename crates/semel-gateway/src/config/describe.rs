@@ -2,12 +2,13 @@
 
 use std::time::Duration;
 
-use semel_http::ScopeSource;
+use semel_core::OnUnknown;
+use semel_http::{JwtUnverified, Mode, OnMissingScope, ScopeSource};
 
 use super::check::reads_tokens;
 use super::fault::Place;
-use super::settings::{self, Kind, Section, Setting};
-use super::sheet::{By, Entry, Level, Origin, Sheet};
+use super::settings::{self, Kind, Row, Section, jwt, policy};
+use super::sheet::{By, Level, Origin, Sheet};
 use super::sheets::Sheets;
 use super::source::Source;
 
@@ -16,48 +17,54 @@ const VALUE_WIDTH: usize = 34;
 
 pub(super) fn describe(sheets: &Sheets, source: Option<&Source<'_>>) -> String {
     let mut out = String::new();
-    let is_verified = sheets.jwt.get("keys").is_some();
+    let is_verified = sheets.general.get(&jwt::KEYS).is_some();
     let mut add = |heading: &str, section: Section, sheet: &Sheet, is_route: bool| {
         if !heading.is_empty() {
             out.extend(["\n", heading, "\n"]);
         }
-        for setting in settings::of(section).filter(|setting| setting.name != "match") {
-            out.push_str(&row(setting, sheet.get(setting.name), is_route, source));
+        for setting in settings::of(section) {
+            out.push_str(&row(setting, sheet, is_route, source));
         }
-        if matches!(section, Section::Policy | Section::Route) {
+        if section == Section::Policy {
             out.extend(notes(sheet, is_verified));
         }
-        if section == Section::Jwt && is_verified && sheet.get("audience").is_none() {
+        if section == Section::Jwt && is_verified && sheet.get(&jwt::AUDIENCE).is_none() {
             out.push_str(ANY_AUDIENCE);
         }
     };
-    add("", Section::Top, &sheets.top, false);
-    for section in [Section::Tls, Section::UpstreamTls, Section::Jwt, Section::Limits] {
-        add(&section.heading(), section, sheets.of(section), false);
+    for section in Section::GENERAL {
+        let heading = match section {
+            Section::Top => String::new(),
+            Section::Policy => "route * (all that no other route matches)".to_owned(),
+            section => section.heading(),
+        };
+        add(&heading, section, &sheets.general, false);
     }
-    add("route * (all that no other route matches)", Section::Policy, &sheets.policy, false);
     for (name, sheet) in &sheets.routes {
-        add(&format!("route {name}"), Section::Route, sheet, true);
+        add(&format!("route {name}"), Section::Policy, sheet, true);
     }
     out
 }
 
 /// What a reader of the values might not see in them.
 fn notes(sheet: &Sheet, is_verified: bool) -> impl Iterator<Item = &'static str> {
-    let (is_on, protects) = (sheet.word("mode") != "off", sheet.word("mode") == "protect");
-    let is = |one: &ScopeSource| sheet.scope().contains(one);
-    let is_global = is(&ScopeSource::Global);
-    let rejects = sheet.word("on_missing_scope") == "reject";
+    let mode = sheet.get(&policy::MODE);
+    let (is_on, protects) = (mode != Mode::Off, mode == Mode::Protect);
+    let scope = sheet.get(&policy::SCOPE);
+    let is_global = scope.contains(&ScopeSource::Global);
+    let by_address = scope.contains(&ScopeSource::ClientIp);
+    let rejects = sheet.get(&policy::ON_MISSING_SCOPE) == OnMissingScope::Reject;
     let reads_tokens = reads_tokens(sheet);
-    let is_trusted = sheet.word("jwt_unverified") == "behind-a-verifier";
+    let is_trusted = sheet.get(&policy::JWT_UNVERIFIED) == JwtUnverified::BehindAVerifier;
+    let releases = sheet.get(&policy::ON_UNKNOWN) == OnUnknown::Release;
     let notes = [
         // Client identity counts in shadow mode, too: the log at the start names the same routes.
         (is_on && reads_tokens && is_verified, IS_VERIFIED),
         (is_on && reads_tokens && !is_verified && !is_trusted, IS_UNVERIFIED),
         (is_on && is_global, IS_GLOBAL),
-        (is_on && !is_global && !rejects && !is(&ScopeSource::ClientIp), IS_ANONYMOUS),
-        (protects && sheet.word("on_unknown") == "release", UNKNOWN_IS_RELEASED),
-        (protects && sheet.time("lease") < VERB_MAX, LEASE_IS_SHORT),
+        (is_on && !is_global && !rejects && !by_address, IS_ANONYMOUS),
+        (protects && releases, UNKNOWN_IS_RELEASED),
+        (protects && sheet.get(&policy::LEASE) < VERB_MAX, LEASE_IS_SHORT),
     ];
     notes.into_iter().filter(|(applies, _)| *applies).map(|(_, note)| note)
 }
@@ -99,13 +106,8 @@ const UNKNOWN_IS_RELEASED: &str = concat!(
     "        on_unknown = \"hold\" refuses the retry instead.\n",
 );
 
-fn row(
-    setting: &Setting,
-    entry: Option<&Entry>,
-    is_route: bool,
-    source: Option<&Source<'_>>,
-) -> String {
-    let (value, origin) = match entry {
+fn row(setting: &Row, sheet: &Sheet, is_route: bool, source: Option<&Source<'_>>) -> String {
+    let (value, origin) = match sheet.entry(setting) {
         Some(entry) => (entry.shown.clone(), origin(&entry.origin, is_route, source)),
         // What nobody turned on is off.
         None if matches!(setting.kind, Kind::Switch) => ("false".to_owned(), "default".to_owned()),

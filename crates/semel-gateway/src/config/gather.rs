@@ -8,7 +8,7 @@ use toml::de::{DeTable, DeValue};
 use super::Flags;
 use super::fault::{Found, Place};
 use super::raw::Raw;
-use super::settings::{self, Kind, Section, Setting};
+use super::settings::{self, Id, Kind, Row, Section, top};
 use super::unknown;
 use super::value::{self, Value};
 
@@ -22,13 +22,13 @@ pub(super) struct Given {
     pub(super) place: Place,
 }
 
-/// Settings by name.
-pub(super) type Layer = BTreeMap<&'static str, Given>;
+pub(super) type Layer = BTreeMap<Id, Given>;
 
 /// All of them.
 #[derive(Debug, Default)]
 pub(super) struct Gathered {
-    sections: BTreeMap<Section, Layer>,
+    /// For all requests.
+    pub(super) general: Layer,
     pub(super) routes: Vec<RouteLayer>,
 }
 
@@ -43,13 +43,9 @@ pub(super) struct RouteLayer {
 // === impl Gathered ===
 
 impl Gathered {
-    pub(super) fn section(&self, section: Section) -> Option<&Layer> {
-        self.sections.get(&section)
-    }
-
-    /// Was it set, be it wrongly?
-    pub(super) fn has(&self, section: Section, name: &str) -> bool {
-        self.section(section).is_some_and(|layer| layer.contains_key(name))
+    /// Was it set for all requests, be it wrongly?
+    pub(super) fn has(&self, row: &Row) -> bool {
+        self.general.contains_key(&row.id())
     }
 
     /// Adds what the file says.
@@ -60,10 +56,7 @@ impl Gathered {
             match section {
                 Some(Section::Route) => self.add_routes(value, found),
                 Some(section) => self.add_table(section, value, found),
-                None => {
-                    let layer = self.sections.entry(Section::Top).or_default();
-                    add_setting(layer, Section::Top, key, value, found);
-                }
+                None => add_setting(&mut self.general, Section::Top, key, value, found),
             }
         }
     }
@@ -74,36 +67,33 @@ impl Gathered {
             return;
         }
         let place = Place::Variable(name.to_owned());
-        let is_it = |setting: &&Setting| setting.variable().as_deref() == Some(name);
-        match settings::all().find(is_it) {
-            Some(setting) => self.add_text(setting, text, place, found),
+        match settings::all().find(|row| row.variable().as_deref() == Some(name)) {
+            Some(row) => self.add_text(row, text, place, found),
             None => found.add(place, "it names no setting", unknown::variable_cure(name)),
         }
     }
 
     /// Adds what flags say. They win over all.
     pub(super) fn add_flags(&mut self, flags: &Flags, found: &mut Found) {
-        let flags = [
-            ("--listen", "listen", &flags.listen),
-            ("--admin", "admin", &flags.admin),
-            ("--upstream", "upstream", &flags.upstream),
-            ("--store", "store", &flags.store),
+        let flags: [(_, &Row, _); 4] = [
+            ("--listen", &top::LISTEN, &flags.listen),
+            ("--admin", &top::ADMIN, &flags.admin),
+            ("--upstream", &top::UPSTREAM, &flags.upstream),
+            ("--store", &top::STORE, &flags.store),
         ];
-        for (flag, name, text) in flags {
-            if let (Some(setting), Some(text)) = (settings::find(Section::Top, name), text) {
-                self.add_text(setting, text, Place::Flag(flag), found);
+        for (flag, row, text) in flags {
+            if let Some(text) = text {
+                self.add_text(row, text, Place::Flag(flag), found);
             }
         }
     }
 
-    fn add_text(&mut self, setting: &'static Setting, text: &str, place: Place, found: &mut Found) {
-        let raw = Raw::from_text(text, setting.kind, place);
-        let layer = self.sections.entry(setting.section).or_default();
-        add_raw(layer, setting, raw, found);
+    fn add_text(&mut self, row: &Row, text: &str, place: Place, found: &mut Found) {
+        add_raw(&mut self.general, row, Raw::from_text(text, row.kind, place), found);
     }
 
     fn add_table(&mut self, section: Section, value: &Spanned<DeValue<'_>>, found: &mut Found) {
-        let layer = self.sections.entry(section).or_default();
+        let layer = &mut self.general;
         let (name, place) = (section.table(), Place::of(&value.span()));
         match value.get_ref() {
             DeValue::Table(table) => add_table(layer, section, table, found),
@@ -167,21 +157,21 @@ fn add_setting(
     value: &Spanned<DeValue<'_>>,
     found: &mut Found,
 ) {
-    let Some(setting) = settings::find(section, key.get_ref()) else {
+    let Some(row) = settings::find(section, key.get_ref()) else {
         let (what, cure) = unknown::setting(section, key.get_ref());
         return found.add(Place::of(&key.span()), what, cure);
     };
-    add_raw(layer, setting, Raw::from_toml(value), found);
+    add_raw(layer, row, Raw::from_toml(value), found);
 }
 
-fn add_raw(layer: &mut Layer, setting: &'static Setting, raw: Raw, found: &mut Found) {
-    let value = value::read(setting, &raw, found);
+fn add_raw(layer: &mut Layer, row: &Row, raw: Raw, found: &mut Found) {
+    let value = value::read(row, &raw, found);
     let shown = match &value {
         Some(Value::Store(store)) => format!("{:?}", store.shown()),
-        _ => raw.hushed(setting.kind),
+        _ => raw.hushed(row.kind),
     };
-    if setting.kind == Kind::Store {
+    if row.kind == Kind::Store {
         found.hide(&raw.place);
     }
-    layer.insert(setting.name, Given { value, shown, place: raw.place });
+    layer.insert(row.id(), Given { value, shown, place: raw.place });
 }

@@ -8,9 +8,9 @@ use std::time::Duration;
 use http::Uri;
 use semel_http::jwt::TokenAlgorithm;
 
+use super::settings::jwt as settings;
 use super::sheet::Sheet;
 use super::upstream::Upstream;
-use super::value::Value;
 
 /// How tokens are verified.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -61,17 +61,14 @@ impl Jwt {
     /// What the table says, if it says enough.
     pub(super) fn of(sheet: &Sheet) -> Option<Self> {
         Some(Self {
-            keys: sheet.keys()?.clone(),
-            algorithms: sheet.algorithms().to_vec(),
-            issuer: sheet.text("issuer")?.to_owned(),
-            audience: match sheet.get("audience").map(|entry| &entry.value) {
-                Some(Value::Texts(texts)) => texts.clone(),
-                _ => Vec::new(),
-            },
-            leeway: sheet.time("leeway"),
-            ca: sheet.text("ca").map(PathBuf::from),
-            refresh: sheet.time("refresh"),
-            min_refresh: sheet.time("min_refresh"),
+            keys: sheet.get(&settings::KEYS)?,
+            algorithms: sheet.get(&settings::ALGORITHMS).unwrap_or_default(),
+            issuer: sheet.get(&settings::ISSUER)?,
+            audience: sheet.get(&settings::AUDIENCE).unwrap_or_default(),
+            leeway: sheet.get(&settings::LEEWAY),
+            ca: sheet.get(&settings::CA),
+            refresh: sheet.get(&settings::REFRESH),
+            min_refresh: sheet.get(&settings::MIN_REFRESH),
         })
     }
 }

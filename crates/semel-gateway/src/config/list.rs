@@ -8,7 +8,7 @@ use semel_http::{RoutePolicy, RoutePolicyFault, ScopeSource};
 
 use super::fault::Found;
 use super::raw::{Form, Raw};
-use super::settings::{Item, Setting};
+use super::settings::{Item, Row};
 use super::value::{Value, listed, with_example};
 
 /// What follows "`name` has value, ", and the cure.
@@ -16,7 +16,7 @@ type Refusal = (&'static str, String);
 
 /// Reads a list, or adds to `found` what is wrong with each item.
 pub(super) fn read(
-    setting: &Setting,
+    setting: &Row,
     item: Item,
     raw: &Raw,
     items: &[Raw],
@@ -59,7 +59,7 @@ pub(super) fn read(
 
 /// All items, unless one is refused.
 fn each<T>(
-    setting: &Setting,
+    setting: &Row,
     items: &[Raw],
     found: &mut Found,
     read: fn(&str) -> Result<T, Refusal>,

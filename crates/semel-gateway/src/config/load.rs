@@ -4,7 +4,8 @@ use semel_http::{RouteError, Routes};
 
 use super::fault::{Faults, Found, Place};
 use super::gather::{Gathered, Given, RouteLayer};
-use super::settings::Section;
+use super::settings::policy::MATCH;
+use super::settings::top;
 use super::sheet::Level;
 use super::sheets::Sheets;
 use super::source::Source;
@@ -42,7 +43,7 @@ pub(super) fn store(
     let mut read = Read::new(source, env, flags);
     let sheets = Sheets::new(&read.gathered);
     check::store(&sheets, &mut read.found);
-    read.judged(sheets.top.store().cloned(), source)
+    read.judged(Some(sheets.general.get(&top::STORE)), source)
 }
 
 // === impl Read ===
@@ -107,16 +108,16 @@ fn checked(
     check::addresses(&sheets, found);
     check::store(&sheets, found);
     check::tls(&sheets, gathered, found);
-    if !gathered.has(Section::Top, "upstream") {
+    if !gathered.has(&top::UPSTREAM) {
         let cure = "name the API behind the gateway, such as upstream = \"http://127.0.0.1:3000\" \
                     in the file, or with --upstream or SEMEL_UPSTREAM";
         found.add(Place::Whole, "`upstream` is missing", cure);
     }
-    let fallback = policy::build(&sheets.policy, &Place::Whole, found);
+    let fallback = policy::build(&sheets.general, &Place::Whole, found);
     let mut routes = Routes::new(fallback.unwrap_or_default());
     for (number, layer) in gathered.routes.iter().enumerate() {
-        let sheet = sheets.policy.clone().with(Some(&layer.settings), Level::Route);
-        let given = layer.settings.get("match");
+        let sheet = sheets.general.clone().with(&layer.settings, Level::Route);
+        let given = layer.settings.get(&MATCH.id());
         let place = given.map_or(&layer.place, |given| &given.place);
         let policy = policy::build(&sheet, place, found).unwrap_or_default();
         // If lines could not be read, `match` may be in one of them.
@@ -159,7 +160,7 @@ fn explained(
         RouteError::Conflict { new, old } => {
             let method = new.split(' ').next().unwrap_or_default();
             let line = before.iter().find_map(|layer| {
-                let given = layer.settings.get("match")?;
+                let given = layer.settings.get(&MATCH.id())?;
                 let (its_method, path) = pattern(given)?.0.split_once(' ')?;
                 let Place::File(start, _) = given.place else { return None };
                 let is_it = its_method == method && path.trim_start() == old;

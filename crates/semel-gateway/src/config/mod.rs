@@ -24,7 +24,8 @@
 //!
 //! The way of a value: `settings` has the table of all that can be set; `gather` finds what was
 //! set (`syntax`, `raw`, `unknown`), `value` and `list` read it (`units`, `upstream`, `store`),
-//! `sheet` lays it over what is more general, `policy` and `check` see whether it goes together.
+//! `sheet` lays it over what is more general and returns it as its type (`typed`), `policy` and
+//! `check` see whether it goes together.
 //! Whatever is wrong ends up in `fault`. `describe`, `schema` and `reference` tell of the same table.
 
 mod changes;
@@ -46,6 +47,7 @@ mod sheets;
 mod source;
 mod store;
 mod syntax;
+mod typed;
 mod units;
 mod unknown;
 mod upstream;
@@ -55,6 +57,7 @@ pub use fault::{Fault, Faults};
 pub use jwt::{Jwt, KeysFrom, KeysUrl};
 pub use reference::reference;
 pub use schema::schema;
+pub use settings::limits::Limits;
 #[cfg(feature = "postgres")]
 pub use store::PostgresAddress;
 #[cfg(feature = "redis")]
@@ -67,7 +70,6 @@ use std::net::SocketAddr;
 use std::num::NonZero;
 use std::path::PathBuf;
 use std::thread;
-use std::time::Duration;
 
 use http::Method;
 use semel_embedded::Durability;
@@ -163,46 +165,6 @@ pub struct UpstreamTls {
     pub server_name: Option<String>,
 }
 
-/// How much of anything there may be, and how long it may take.
-#[derive(Clone, Debug, PartialEq, Eq)]
-#[non_exhaustive]
-pub struct Limits {
-    /// Client connections at once.
-    pub max_connections: usize,
-    /// Size of a request's head.
-    pub max_header_bytes: usize,
-    /// Headers of a request.
-    pub max_headers: usize,
-    /// Time for a request's head to arrive.
-    pub header_timeout: Duration,
-    /// How long a client connection is kept without a request, or a tunnel without a byte.
-    pub idle_timeout: Duration,
-    /// Longest pause between two pieces of a body, in either direction.
-    pub body_idle_timeout: Duration,
-    /// Requests of one HTTP/2 connection in work at once, those whose stream was reset included.
-    pub max_executions_per_connection: usize,
-    /// Requests in work that the client of an HTTP/2 connection may reset.
-    pub max_resets_per_connection: usize,
-    /// Connections to the upstream at once.
-    pub max_upstream_connections: usize,
-    /// Time for a connection to the upstream, and for a place for it.
-    pub connect_timeout: Duration,
-    /// How long an upstream connection is kept without a request.
-    pub pool_idle_timeout: Duration,
-    /// Upstream connections kept without a request.
-    pub pool_max_idle: usize,
-    /// Time for requests that run when the gateway is told to stop.
-    pub shutdown_timeout: Duration,
-    /// Protected requests at once.
-    pub max_executions: usize,
-    /// Duplicates that wait for an outcome at once.
-    pub max_waiters: usize,
-    /// Bytes of bodies held at once.
-    pub max_buffered: u64,
-    /// Memory for settled records; 0 means none are kept there.
-    pub cache_bytes: u64,
-}
-
 // === impl Flags ===
 
 /// Without secrets.
@@ -266,9 +228,9 @@ impl Config {
     /// The settings that differ in `other` and take effect only at the next start.
     pub fn needs_restart(&self, other: &Self) -> Vec<&'static str> {
         settings::all()
-            .filter(|setting| setting.restart)
-            .filter(|setting| self.sheets.value_of(setting) != other.sheets.value_of(setting))
-            .map(|setting| setting.name)
+            .filter(|row| row.restart)
+            .filter(|row| self.sheets.general.value(row) != other.sheets.general.value(row))
+            .map(|row| row.name)
             .collect()
     }
 }

@@ -1,8 +1,9 @@
 //! The reference page of all settings.
 
 use semel_http::jwt::TokenAlgorithm;
+use semel_http::{Bundle, Preset, Profile};
 
-use super::settings::{self, Bundle, Item, Kind, PRESETS, PROFILES, Section, Setting};
+use super::settings::{self, Item, Kind, Row, Section};
 use super::value::listed;
 
 /// The page `docs/reference/configuration.md`, in Markdown.
@@ -28,9 +29,9 @@ pub fn reference() -> String {
     page.push_str(POLICY);
     page.push_str(&table(Section::Policy));
     page.push_str("\n### Profiles\n\n");
-    page.push_str(&bundles(PROFILES));
+    page.push_str(&bundles(&Profile::bundles()));
     page.push_str("\n### Presets\n\n");
-    page.push_str(&bundles(PRESETS));
+    page.push_str(&bundles(&Preset::bundles()));
     page.push_str(RELATIONS);
     page
 }
@@ -100,7 +101,7 @@ fn table(section: Section) -> String {
     table
 }
 
-fn row(setting: &Setting) -> String {
+fn row(setting: &Row) -> String {
     let variable = setting.variable().map(|name| format!("`{name}`")).unwrap_or_default();
     let default = setting.default.map(|default| format!("`{default}`")).unwrap_or_default();
     let values = values(setting.kind);
@@ -155,7 +156,7 @@ fn bundles(bundles: &[Bundle]) -> String {
     for bundle in bundles {
         let sets: Vec<_> =
             bundle.settings.iter().map(|(name, value)| format!("`{name} = {value}`")).collect();
-        table.extend(["| `", bundle.word, "` | ", bundle.doc, " | ", &sets.join(", "), " |\n"]);
+        table.extend(["| `", bundle.word, "` | ", bundle.summary, " | ", &sets.join(", "), " |\n"]);
     }
     table
 }

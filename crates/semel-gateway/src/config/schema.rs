@@ -4,7 +4,7 @@ use std::fmt::Write as _;
 
 use semel_http::jwt::TokenAlgorithm;
 
-use super::settings::{self, Item, Kind, Section, Setting};
+use super::settings::{self, Item, Kind, Row, Section};
 
 /// The JSON Schema (draft 2020-12) of the configuration file, for editors.
 pub fn schema() -> String {
@@ -40,7 +40,7 @@ enum Json {
 type Members = Vec<(String, Json)>;
 
 fn table(section: Section) -> Json {
-    let property = |setting: &Setting| {
+    let property = |setting: &Row| {
         let schema = match (setting.section, section) {
             // A route says what is special about it, and inherits the rest: it has no defaults.
             (Section::Policy, Section::Route) => Json::Object(vec![reference(setting)]),
@@ -73,21 +73,21 @@ fn closed_object(properties: Members, required: &[&str]) -> Members {
     members
 }
 
-fn reference(setting: &Setting) -> (String, Json) {
+fn reference(setting: &Row) -> (String, Json) {
     (String::from("$ref"), text(&format!("#/$defs/{}", setting.name)))
 }
 
-fn default(setting: &Setting) -> Option<(String, Json)> {
+fn default(setting: &Row) -> Option<(String, Json)> {
     Some((String::from("default"), Json::Verbatim(setting.default?.to_owned())))
 }
 
-fn bare(setting: &Setting) -> Json {
+fn bare(setting: &Row) -> Json {
     let mut members = vec![(String::from("description"), text(setting.doc))];
     members.extend(of_kind(setting.kind));
     Json::Object(members)
 }
 
-fn full(setting: &Setting) -> Json {
+fn full(setting: &Row) -> Json {
     match bare(setting) {
         Json::Object(members) => {
             Json::Object(members.into_iter().chain(default(setting)).collect())

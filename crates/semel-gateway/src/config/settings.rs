@@ -1,19 +1,52 @@
 //! What can be set: one table, from which files and variables are read, faults explained, the
 //! schema and the reference page written.
+//!
+//! Each setting is a constant, which names the Rust type of its value: `sheet.get(&limits::HEADER_TIMEOUT)` is a
+//! `Duration`. Whatever treats all of them alike sees their rows.
 
-mod bundles;
-mod jwt;
-mod limits;
-mod policy;
-mod top;
+mod kind;
 
-pub(super) use bundles::{Bundle, PRESETS, PROFILES};
+/// Constants for settings, and the table of them. A setting without a default is an `Option`.
+macro_rules! settings {
+    ($table:ident in $section:ident; $(
+        $(#[doc = $doc:literal])+
+        $setting:ident: $type:ty = $name:ident($kind:expr)$(.$method:ident($($arg:expr),*))*;
+    )+) => {
+        $(pub(in crate::config) const $setting: Setting<$type> =
+            Setting::new(Section::$section, stringify!($name), &$kind, concat!($($doc),+))
+                $(.$method($($arg),*))*;)+
+
+        pub(super) const $table: &[&Row] = &[$(&$setting.row),+];
+    };
+}
+
+pub(super) mod jwt;
+pub(super) mod limits;
+pub(super) mod policy;
+pub(super) mod tls;
+pub(super) mod top;
+
+pub(super) use kind::{Item, Kind};
 
 use std::iter;
+use std::marker::PhantomData;
+use std::ops::Deref;
+
+use semel_http::RoutePolicyBuilder;
+
+use super::sheet::Sheet;
+use kind::Typed;
+
+/// One thing that can be set, of which a `T` is made.
+#[derive(Debug)]
+pub(super) struct Setting<T> {
+    pub(super) row: Row,
+    of: PhantomData<fn() -> T>,
+}
 
 /// One thing that can be set.
-#[derive(Debug)]
-pub(super) struct Setting {
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Row {
     pub(super) section: Section,
     pub(super) name: &'static str,
     pub(super) kind: Kind,
@@ -23,7 +56,14 @@ pub(super) struct Setting {
     pub(super) doc: &'static str,
     /// Does a change take effect only at the next start?
     pub(super) restart: bool,
+    /// How a policy is given the value in effect.
+    pub(super) apply: Option<Apply>,
 }
+
+pub(super) type Apply = fn(RoutePolicyBuilder, &Sheet) -> RoutePolicyBuilder;
+
+/// What no two rows share.
+pub(super) type Id = (Section, &'static str);
 
 /// The part of the file that a setting belongs to.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -39,71 +79,45 @@ pub(super) enum Section {
     Route,
 }
 
-/// What values a setting takes. Limits are written as a user would write them.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Kind {
-    Word(&'static [&'static str]),
-    Switch,
-    Integer {
-        min: u64,
-        max: u64,
-    },
-    Time {
-        min: &'static str,
-        max: &'static str,
-    },
-    Size {
-        min: &'static str,
-        max: &'static str,
-    },
-    RateOrOff,
-    Address,
-    AddressOrOff,
-    Upstream,
-    Store,
-    Namespace,
-    Host,
-    Path,
-    /// Where keys of tokens are.
-    Keys,
-    Text,
-    Match,
-    Source,
-    List(Item),
-}
-
-/// What a list has.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Item {
-    /// At least one source of a key.
-    KeySource,
-    /// At least one source of an identity.
-    ScopeSource,
-    HeaderName,
-    Method,
-    /// At least one.
-    Algorithm,
-    Audience,
-    Pointer,
-    Status,
-    HeaderLine,
-}
-
 // === impl Setting ===
 
-impl Setting {
-    const fn new(section: Section, name: &'static str, kind: Kind, doc: &'static str) -> Self {
-        Self { section, name, kind, default: None, doc, restart: false }
+impl<T> Setting<Option<T>> {
+    const fn new(section: Section, name: &'static str, kind: &Typed<T>, doc: &'static str) -> Self {
+        let (kind, doc) = (kind.kind, doc.trim_ascii_start());
+        let row = Row { section, name, kind, default: None, doc, restart: false, apply: None };
+        Self { row, of: PhantomData }
     }
 
-    const fn or(mut self, default: &'static str) -> Self {
-        self.default = Some(default);
-        self
+    const fn or(self, default: &'static str) -> Setting<T> {
+        Setting { row: Row { default: Some(default), ..self.row }, of: PhantomData }
     }
+}
 
+impl<T> Setting<T> {
     const fn at_start(mut self) -> Self {
-        self.restart = true;
+        self.row.restart = true;
         self
+    }
+
+    const fn applied(mut self, apply: Apply) -> Self {
+        self.row.apply = Some(apply);
+        self
+    }
+}
+
+impl<T> Deref for Setting<T> {
+    type Target = Row;
+
+    fn deref(&self) -> &Row {
+        &self.row
+    }
+}
+
+// === impl Row ===
+
+impl Row {
+    pub(super) const fn id(&self) -> Id {
+        (self.section, self.name)
     }
 
     /// The environment variable that sets it; routes have none.
@@ -125,6 +139,10 @@ impl Setting {
 // === impl Section ===
 
 impl Section {
+    /// What holds for all requests, in the order of the reference.
+    pub(super) const GENERAL: [Self; 6] =
+        [Self::Top, Self::Tls, Self::UpstreamTls, Self::Jwt, Self::Limits, Self::Policy];
+
     /// The tables of the file, and the list of them.
     pub(super) const TABLES: [Self; 6] =
         [Self::Tls, Self::UpstreamTls, Self::Jwt, Self::Limits, Self::Policy, Self::Route];
@@ -153,18 +171,18 @@ impl Section {
 }
 
 /// Every setting, in the order of the reference.
-pub(super) fn all() -> impl Iterator<Item = &'static Setting> {
-    let matches = iter::once(&policy::MATCH);
-    let tables = top::SETTINGS.iter().chain(jwt::SETTINGS).chain(limits::SETTINGS);
-    tables.chain(matches).chain(policy::SETTINGS)
+pub(super) fn all() -> impl Iterator<Item = &'static Row> {
+    let tables = [top::SETTINGS, tls::CLIENTS, tls::UPSTREAM, jwt::SETTINGS, limits::SETTINGS];
+    let policy = iter::once(&policy::MATCH.row).chain(policy::SETTINGS.iter().copied());
+    tables.into_iter().flatten().copied().chain(policy)
 }
 
 /// Those that can stand in `section`.
-pub(super) fn of(section: Section) -> impl Iterator<Item = &'static Setting> {
-    all().filter(move |setting| setting.is_in(section))
+pub(super) fn of(section: Section) -> impl Iterator<Item = &'static Row> {
+    all().filter(move |row| row.is_in(section))
 }
 
 /// The one of this name in `section`.
-pub(super) fn find(section: Section, name: &str) -> Option<&'static Setting> {
-    of(section).find(|setting| setting.name == name)
+pub(super) fn find(section: Section, name: &str) -> Option<&'static Row> {
+    of(section).find(|row| row.name == name)
 }

@@ -1,25 +1,21 @@
 //! The values in effect: layers of settings, the more specific over the more general.
 
 use std::collections::BTreeMap;
-use std::net::SocketAddr;
-use std::time::Duration;
+use std::sync::Arc;
 
-use http::Method;
-use semel_http::ScopeSource;
-use semel_http::jwt::TokenAlgorithm;
+use semel_http::{Bundle, Preset, Profile};
 use toml::de::DeValue;
 
 use super::fault::{Found, Place};
 use super::gather::{Given, Layer};
-use super::jwt::KeysFrom;
 use super::raw::Raw;
-use super::settings::{self, Bundle, PRESETS, PROFILES, Section, Setting};
+use super::settings::{self, Id, Row, Section, Setting, policy};
+use super::typed::FromValue;
 use super::value::{self, Value};
-use super::{StoreChoice, Upstream};
 
-/// The values in effect in one place: at the top, in a table, or for a route.
-#[derive(Clone, Debug, Default)]
-pub(super) struct Sheet(BTreeMap<&'static str, Entry>);
+/// The values in effect, for all requests or for those of a route. Routes share what they inherit.
+#[derive(Clone, Debug)]
+pub(super) struct Sheet(BTreeMap<Id, Arc<Entry>>);
 
 /// A value in effect.
 #[derive(Clone, Debug)]
@@ -58,208 +54,112 @@ pub(super) enum By {
 // === impl Sheet ===
 
 impl Sheet {
-    /// The defaults of a section.
-    pub(super) fn defaults(section: Section) -> Self {
-        let settings = settings::of(section).filter(|setting| setting.section == section);
-        let entry = |setting: &'static Setting| {
-            let (value, shown) = written(setting, setting.default?)?;
-            Some((setting.name, Entry::new(value, shown, Origin::Default)))
+    /// All defaults.
+    pub(super) fn defaults() -> Self {
+        let entry = |row: &'static Row| {
+            let (value, shown) = written(row, row.default?)?;
+            Some((row.id(), Arc::new(Entry::new(value, shown, Origin::Default))))
         };
-        Self(settings.filter_map(entry).collect())
+        Self(settings::all().filter_map(entry).collect())
     }
 
     /// The sheet with a layer over it: first its profile, then its preset, then its settings.
-    pub(super) fn with(mut self, layer: Option<&Layer>, level: Level) -> Self {
-        let Some(layer) = layer else { return self };
-        self.lay_bundle(layer.get("profile"), PROFILES, level, By::Profile);
-        self.lay_bundle(layer.get("preset"), PRESETS, level, By::Preset);
-        for (name, given) in layer {
+    pub(super) fn with(mut self, layer: &Layer, level: Level) -> Self {
+        self.lay_bundle(layer.get(&policy::PROFILE.id()), Profile::bundles, level, By::Profile);
+        self.lay_bundle(layer.get(&policy::PRESET.id()), Preset::bundles, level, By::Preset);
+        for (id, given) in layer {
             let by = By::Itself(given.place.clone());
             match &given.value {
-                Some(value) => self.set(name, value.clone(), given.shown.clone(), level, by),
-                None => self.doubt(name),
+                Some(value) => self.set(*id, value.clone(), given.shown.clone(), level, by),
+                None => self.doubt(*id),
             }
         }
         self
     }
 
-    pub(super) fn get(&self, name: &str) -> Option<&Entry> {
-        self.0.get(name)
+    /// The value in effect.
+    pub(super) fn get<T: FromValue>(&self, setting: &Setting<T>) -> T {
+        T::from_value(self.value(setting))
+            .expect("an option, or a setting whose default a test has read")
     }
 
-    /// The word in effect, or nothing.
-    pub(super) fn word(&self, name: &str) -> &'static str {
-        match self.get(name) {
-            Some(Entry { value: Value::Word(word), .. }) => word,
-            _ => "",
-        }
+    pub(super) fn entry(&self, row: &Row) -> Option<&Entry> {
+        self.0.get(&row.id()).map(AsRef::as_ref)
     }
 
-    /// Is it on? `None` if nobody said.
-    pub(super) fn switch(&self, name: &str) -> Option<bool> {
-        match self.get(name) {
-            Some(Entry { value: Value::Switch(on), .. }) => Some(*on),
-            _ => None,
-        }
-    }
-
-    /// The number in effect.
-    pub(super) fn number(&self, name: &str) -> u64 {
-        match self.get(name) {
-            Some(Entry { value: Value::Number(number), .. }) => *number,
-            _ => 0,
-        }
-    }
-
-    /// The number in effect, of things in memory.
-    pub(super) fn count(&self, name: &str) -> usize {
-        usize::try_from(self.number(name)).unwrap_or(usize::MAX)
-    }
-
-    /// The time in effect.
-    pub(super) fn time(&self, name: &str) -> Duration {
-        match self.get(name) {
-            Some(Entry { value: Value::Time(time), .. }) => *time,
-            _ => Duration::ZERO,
-        }
-    }
-
-    /// The text in effect.
-    pub(super) fn text(&self, name: &str) -> Option<&str> {
-        match self.get(name) {
-            Some(Entry { value: Value::Text(text), .. }) => Some(text),
-            _ => None,
-        }
-    }
-
-    /// The address in effect, unless it is off.
-    pub(super) fn address(&self, name: &str) -> Option<SocketAddr> {
-        match self.get(name) {
-            Some(Entry { value: Value::Address(address), .. }) => *address,
-            _ => None,
-        }
-    }
-
-    /// The upstream, if it is set.
-    pub(super) fn upstream(&self) -> Option<&Upstream> {
-        match self.get("upstream") {
-            Some(Entry { value: Value::Upstream(upstream), .. }) => Some(upstream),
-            _ => None,
-        }
-    }
-
-    /// The methods in effect besides the registered ones.
-    pub(super) fn methods(&self) -> &[Method] {
-        match self.get("methods") {
-            Some(Entry { value: Value::Methods(methods), .. }) => methods,
-            _ => &[],
-        }
-    }
-
-    /// The sources of identity in effect.
-    pub(super) fn scope(&self) -> &[ScopeSource] {
-        match self.get("scope") {
-            Some(Entry { value: Value::ScopeSources(sources), .. }) => sources,
-            _ => &[],
-        }
-    }
-
-    /// Where the keys of tokens are.
-    pub(super) fn keys(&self) -> Option<&KeysFrom> {
-        match self.get("keys") {
-            Some(Entry { value: Value::Keys(keys), .. }) => Some(keys),
-            _ => None,
-        }
-    }
-
-    /// What tokens may be signed by.
-    pub(super) fn algorithms(&self) -> &[TokenAlgorithm] {
-        match self.get("algorithms") {
-            Some(Entry { value: Value::Algorithms(algorithms), .. }) => algorithms,
-            _ => &[],
-        }
-    }
-
-    /// The store.
-    pub(super) fn store(&self) -> Option<&StoreChoice> {
-        match self.get("store") {
-            Some(Entry { value: Value::Store(store), .. }) => Some(store),
-            _ => None,
-        }
+    pub(super) fn value(&self, row: &Row) -> Option<&Value> {
+        self.entry(row).map(|entry| &entry.value)
     }
 
     /// Where it was set, unless it is a default.
-    pub(super) fn place(&self, name: &str) -> Option<&Place> {
-        self.get(name)?.origin.place()
-    }
-
-    /// Its entries, in alphabetical order.
-    pub(super) fn values(&self) -> impl Iterator<Item = (&'static str, &Value)> {
-        self.0.iter().map(|(name, entry)| (*name, &entry.value))
+    pub(super) fn place(&self, row: &Row) -> Option<&Place> {
+        self.entry(row)?.origin.place()
     }
 
     /// Can something be said about these settings together?
-    pub(super) fn is_sure_of(&self, names: &[&str]) -> bool {
-        !names.iter().filter_map(|name| self.get(name)).any(|entry| entry.is_in_doubt)
+    pub(super) fn is_sure_of(&self, rows: &[&Row]) -> bool {
+        !rows.iter().filter_map(|row| self.entry(row)).any(|entry| entry.is_in_doubt)
     }
 
     /// Where to point when these settings do not go together: at the most specific one.
-    pub(super) fn blame(&self, names: &[&str]) -> Option<Place> {
-        let origins = names.iter().rev().filter_map(|name| self.get(name));
+    pub(super) fn blame(&self, rows: &[&Row]) -> Option<Place> {
+        let origins = rows.iter().rev().filter_map(|row| self.entry(row));
         let origin = origins.map(|entry| &entry.origin).max_by_key(|origin| origin.rank())?;
         origin.place().cloned()
     }
 
     /// A setting's value as it was written, without secrets.
-    pub(super) fn shown(&self, name: &str) -> String {
-        self.get(name).map_or_else(|| "not set".to_owned(), |entry| entry.shown.clone())
+    pub(super) fn shown(&self, row: &Row) -> String {
+        self.entry(row).map_or_else(|| "not set".to_owned(), |entry| entry.shown.clone())
     }
 
     /// The preset that sets it, if one does.
-    pub(super) fn preset_of(&self, name: &str) -> Option<&'static str> {
-        match self.get(name)?.origin {
+    pub(super) fn preset_of(&self, row: &Row) -> Option<&'static str> {
+        match self.entry(row)?.origin {
             Origin::At(_, By::Preset(word, _)) => Some(word),
             _ => None,
         }
     }
 
-    fn set(&mut self, name: &'static str, value: Value, shown: String, level: Level, by: By) {
-        self.0.insert(name, Entry::new(value, shown, Origin::At(level, by)));
+    fn set(&mut self, id: Id, value: Value, shown: String, level: Level, by: By) {
+        self.0.insert(id, Arc::new(Entry::new(value, shown, Origin::At(level, by))));
     }
 
     /// Turns on what nobody set, because of something else.
     #[cfg(feature = "redis")]
-    pub(super) fn turn_on(&mut self, name: &'static str, by: By) {
-        self.set(name, Value::Switch(true), "true".to_owned(), Level::General, by);
+    pub(super) fn turn_on(&mut self, row: &Row, by: By) {
+        self.set(row.id(), Value::Switch(true), "true".to_owned(), Level::General, by);
     }
 
-    fn doubt(&mut self, name: &str) {
-        if let Some(entry) = self.0.get_mut(name) {
-            entry.is_in_doubt = true;
+    fn doubt(&mut self, id: Id) {
+        if let Some(entry) = self.0.get_mut(&id) {
+            Arc::make_mut(entry).is_in_doubt = true;
         }
     }
 
     fn lay_bundle(
         &mut self,
         given: Option<&Given>,
-        bundles: &'static [Bundle],
+        bundles: fn() -> Vec<Bundle>,
         level: Level,
         by: fn(&'static str, Place) -> By,
     ) {
         let Some(given) = given else { return };
         let Some(Value::Word(word)) = given.value else {
             // Any of them may have been meant.
-            bundles
+            bundles()
                 .iter()
-                .flat_map(|bundle| bundle.settings)
-                .for_each(|(name, _)| self.doubt(name));
+                .flat_map(|bundle| &bundle.settings)
+                .for_each(|(name, _)| self.doubt((Section::Policy, name)));
             return;
         };
-        for bundle in bundles.iter().filter(|bundle| bundle.word == word) {
-            for (name, text) in bundle.settings {
-                let setting = settings::find(Section::Policy, name);
-                if let Some((value, shown)) = setting.and_then(|setting| written(setting, text)) {
-                    self.set(name, value, shown, level, by(word, given.place.clone()));
+        for bundle in bundles().iter().filter(|bundle| bundle.word == word) {
+            for (name, text) in &bundle.settings {
+                let row = settings::find(Section::Policy, name);
+                if let Some((row, (value, shown))) =
+                    row.and_then(|row| Some((row, written(row, text)?)))
+                {
+                    self.set(row.id(), value, shown, level, by(word, given.place.clone()));
                 }
             }
         }
@@ -267,9 +167,9 @@ impl Sheet {
 }
 
 /// A value of the table of settings. A test sees to it that all of them can be read.
-fn written(setting: &Setting, text: &'static str) -> Option<(Value, String)> {
+fn written(row: &Row, text: &str) -> Option<(Value, String)> {
     let raw = Raw::from_toml(&DeValue::parse(text).ok()?);
-    let value = value::read(setting, &raw, &mut Found::default())?;
+    let value = value::read(row, &raw, &mut Found::default())?;
     Some((value, raw.shown()))
 }
 

@@ -1,7 +1,7 @@
 //! What to say about a name that is not known.
 
 use super::nearest::nearest;
-use super::settings::{self, Section, Setting};
+use super::settings::{self, Row, Section};
 
 /// What is wrong with a name in `section`, and a cure.
 pub(super) fn setting(section: Section, name: &str) -> (String, String) {
@@ -36,7 +36,7 @@ fn cure(section: Section, name: &str) -> String {
     }
 }
 
-fn home_of(setting: &Setting) -> String {
+fn home_of(setting: &Row) -> String {
     match setting.section {
         Section::Top => "the top of the file, above the first [table]".to_owned(),
         Section::Policy => "[policy] or to a [[route]]".to_owned(),
@@ -55,8 +55,7 @@ pub(super) fn variable_cure(name: &str) -> String {
     }
     // What all have in common says nothing about which one is near.
     let bare = |name: &str| name.trim_start_matches("SEMEL_").to_owned();
-    let known: Vec<_> =
-        settings::all().filter_map(Setting::variable).map(|name| bare(&name)).collect();
+    let known: Vec<_> = settings::all().filter_map(Row::variable).map(|name| bare(&name)).collect();
     match nearest(&bare(name), known.iter().map(String::as_str)) {
         Some(meant) => format!("did you mean `SEMEL_{meant}`?"),
         None => "unset it; docs/reference/configuration.md has all variables".to_owned(),

@@ -15,7 +15,7 @@ use super::jwt::KeysFrom;
 use super::list;
 use super::nearest::nearest;
 use super::raw::{Form, Raw};
-use super::settings::{Kind, Setting};
+use super::settings::{Kind, Row};
 use super::upstream::{Upstream, is_host};
 use super::{StoreChoice, units};
 
@@ -51,7 +51,7 @@ pub(super) enum Value {
 pub(super) type Refusal = (String, String);
 
 /// Reads a value, or adds to `found` what is wrong with it.
-pub(super) fn read(setting: &Setting, raw: &Raw, found: &mut Found) -> Option<Value> {
+pub(super) fn read(setting: &Row, raw: &Raw, found: &mut Found) -> Option<Value> {
     let refused = match (setting.kind, &raw.form) {
         (Kind::List(item), Form::List(items)) => {
             return list::read(setting, item, raw, items, found);
@@ -76,7 +76,7 @@ pub(super) fn read(setting: &Setting, raw: &Raw, found: &mut Found) -> Option<Va
 }
 
 /// `cure`, with the default as an example where it ends with "such as".
-pub(super) fn with_example(cure: &str, setting: &Setting) -> String {
+pub(super) fn with_example(cure: &str, setting: &Row) -> String {
     match (cure.strip_suffix(", such as"), setting.default) {
         (None, _) => cure.to_owned(),
         (Some(cure), None) => cure.to_owned(),

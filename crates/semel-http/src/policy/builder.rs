@@ -116,11 +116,6 @@ pub enum RoutePolicyFault {
 
 const BODY_MAX: u64 = 1 << 30;
 
-/// What a server may answer after the work was done: an exception behind the charge, or a proxy that
-/// lost the answer of the service behind it. 503 is left out: it says that the work was refused.
-const PAYMENTS_UNKNOWN: [StatusCode; 3] =
-    [StatusCode::INTERNAL_SERVER_ERROR, StatusCode::BAD_GATEWAY, StatusCode::GATEWAY_TIMEOUT];
-
 // === impl RoutePolicyBuilder ===
 
 impl Default for RoutePolicyBuilder {
@@ -170,50 +165,15 @@ impl RoutePolicyBuilder {
     /// Makes the choices of a profile.
     #[must_use]
     pub fn profile(mut self, profile: Profile) -> Self {
-        let policy = &mut self.policy;
-        policy.profile = profile;
-        let one = StatusPattern::One;
-        policy.release_statuses = vec![
-            one(StatusCode::REQUEST_TIMEOUT),
-            one(StatusCode::TOO_EARLY),
-            one(StatusCode::TOO_MANY_REQUESTS),
-        ];
-        let (mismatch, key_max_len, replayed) = match profile {
-            Profile::Classic => (StatusCode::CONFLICT, 128, headers::REPLAYED),
-            Profile::Ietf => (StatusCode::UNPROCESSABLE_ENTITY, 128, headers::REPLAYED),
-            Profile::Stripe => {
-                (StatusCode::BAD_REQUEST, 255, HeaderName::from_static("idempotent-replayed"))
-            }
-        };
-        if profile != Profile::Stripe {
-            policy.release_statuses.push(StatusPattern::Class(5));
-        }
-        policy.mismatch_status = mismatch;
-        policy.key_limits.max_len = key_max_len;
-        policy.replay_headers = vec![(replayed, headers::TRUE)];
-        self
+        self.policy.profile = profile;
+        profile.apply(self)
     }
 
     /// Makes the choices of a preset.
     #[must_use]
     pub fn preset(mut self, preset: Preset) -> Self {
         self.policy.preset = Some(preset);
-        match preset {
-            Preset::Payments => self
-                .on_store_down(OnStoreDown::Closed)
-                .on_abandoned(OnAbandoned::Hold)
-                .on_unknown(OnUnknown::Hold)
-                .unknown_statuses(PAYMENTS_UNKNOWN.map(StatusPattern::One).to_vec())
-                .on_missing_scope(OnMissingScope::Reject)
-                .jwt_unverified(JwtUnverified::Refuse)
-                .ttl(Duration::from_hours(48)),
-            Preset::Api => self.ttl(Duration::from_hours(24)),
-            Preset::Notifications => self
-                .on_store_down(OnStoreDown::Open)
-                .on_abandoned(OnAbandoned::Reexecute)
-                .ttl(Duration::from_hours(4)),
-            Preset::Batch => self.ttl(Duration::from_hours(7 * 24)),
-        }
+        preset.apply(self)
     }
 
     /// Sets the length of a key.

@@ -13,8 +13,8 @@ use semel_http::{JwtUnverified, KeyRule, Mode, OnMissingScope, Preset, Profile, 
 
 use super::{complete, good, load};
 use crate::Forwarded;
-use crate::config::settings::{self, Kind, PRESETS, PROFILES, Section};
-use crate::config::{LogFormat, StoreChoice, policy, sheet::Sheet};
+use crate::config::settings::{self, Kind, Section};
+use crate::config::{LogFormat, StoreChoice, sheet::Sheet};
 
 fn policy_of(text: &str) -> RoutePolicy {
     good(&format!("[policy]\n{text}")).routes.all()[0].policy().clone()
@@ -210,57 +210,54 @@ fn settings_of_a_policy_are_kept() {
 }
 
 #[test]
-fn every_word_of_a_policy_is_understood() {
-    for setting in settings::of(Section::Policy) {
-        let Kind::Word(words) = setting.kind else { continue };
+fn every_word_is_understood() {
+    for row in settings::all() {
+        let Kind::Word(words) = row.kind else { continue };
+        let heading =
+            if row.section == Section::Top { String::new() } else { row.section.heading() };
         for word in words {
-            let value = crate::config::value::Value::Word(word);
-            assert!(
-                policy::apply(RoutePolicy::builder(), setting.name, &value).is_some(),
-                "{word}"
-            );
+            good(&format!("{heading}\n{} = {word:?}", row.name));
         }
     }
 }
 
 #[test]
 fn every_default_of_the_table_can_be_read_and_is_used() {
-    for section in [
-        Section::Top,
-        Section::Tls,
-        Section::UpstreamTls,
-        Section::Jwt,
-        Section::Limits,
-        Section::Policy,
-    ] {
-        let sheet = Sheet::defaults(section);
-        for setting in settings::of(section).filter(|setting| setting.default.is_some()) {
-            let entry = sheet.get(setting.name).unwrap_or_else(|| panic!("{}", setting.name));
-            assert_eq!(Some(entry.shown.as_str()), setting.default, "{}", setting.name);
-            if section == Section::Policy {
-                let builder = RoutePolicy::builder();
-                assert!(policy::apply(builder, setting.name, &entry.value).is_some());
-            }
-        }
+    let sheet = Sheet::defaults();
+    for row in settings::all().filter(|row| row.default.is_some()) {
+        let entry = sheet.entry(row).unwrap_or_else(|| panic!("{}", row.name));
+        assert_eq!(Some(entry.shown.as_str()), row.default, "{}", row.name);
+    }
+    for row in settings::of(Section::Policy) {
+        assert!(row.apply.is_some(), "{}", row.name);
     }
 }
 
 #[test]
-fn profiles_and_presets_are_those_of_the_library() {
-    for bundle in PROFILES {
+fn profiles_and_presets_are_read_as_the_library_writes_them() {
+    for bundle in Profile::bundles() {
         let expected = RoutePolicy::builder().profile(bundle.word.parse().unwrap());
         let policy = policy_of(&format!("profile = {:?}", bundle.word));
         assert_eq!(policy, expected.build().unwrap());
     }
-    for bundle in PRESETS {
+    for bundle in Preset::bundles() {
         let expected = RoutePolicy::builder().preset(bundle.word.parse().unwrap());
         let policy = policy_of(&format!("preset = {:?}", bundle.word));
         assert_eq!(policy, expected.build().unwrap());
     }
-    let words =
-        |bundles: &[settings::Bundle]| bundles.iter().map(|one| one.word).collect::<Vec<_>>();
-    assert_eq!(words(PROFILES), Profile::WORDS);
-    assert_eq!(words(PRESETS), Preset::WORDS);
+}
+
+#[test]
+fn a_description_has_all_that_a_bundle_sets() {
+    for (kind, bundles) in [("profile", Profile::bundles()), ("preset", Preset::bundles())] {
+        for bundle in bundles {
+            let shown = good(&format!("[policy]\n{kind} = {:?}", bundle.word)).describe();
+            for (name, value) in bundle.settings {
+                let row = format!("  {name:<24}  {value:<34}  {kind} {}\n", bundle.word);
+                assert!(shown.contains(&row), "{row}{shown}");
+            }
+        }
+    }
 }
 
 /// Values that no setting of the kind takes.
@@ -309,7 +306,7 @@ fn every_setting_refuses_what_it_does_not_take() {
 
 #[test]
 fn names_are_used_once_in_a_section_and_variables_once_at_all() {
-    let mut variables: Vec<_> = settings::all().filter_map(settings::Setting::variable).collect();
+    let mut variables: Vec<_> = settings::all().filter_map(settings::Row::variable).collect();
     let count = variables.len();
     variables.sort();
     variables.dedup();
