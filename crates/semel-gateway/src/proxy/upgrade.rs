@@ -26,7 +26,6 @@ use super::{Shared, UpstreamBody, answer, too_late};
 use crate::client::{Activity, ActivityKind, ConnectionPermit, watch};
 
 /// A client's side of a tunnel, should the upstream agree to WebSocket.
-#[derive(Clone)]
 pub(crate) struct Upgrade {
     pub(crate) client: OnUpgrade,
     /// Ends the tunnel at shutdown.
