@@ -69,7 +69,7 @@ impl Pipeline {
             body_idle_timeout: limits.body_idle_timeout,
             lines: proxy::Lines::default(),
         };
-        let proxy = Proxy { shared: Arc::new(shared) };
+        let proxy = Proxy::new(Arc::new(shared));
         let routes = config.routes.clone();
         let mut layer = SemelLayer::new(engine.clone(), routes.clone())
             .clock(clock.clone())

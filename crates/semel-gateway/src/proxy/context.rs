@@ -5,8 +5,8 @@ use std::sync::Arc;
 use super::upgrade::Upgrade;
 use crate::client::{Activity, InWork};
 
-/// The one extension by which the server hands a request's context through the layer to the proxy.
-#[derive(Clone)]
+/// The context of one request. The server hands it to the proxy that it calls through the layer: an extension of the
+/// request would be an allocation of a map for each.
 pub(crate) struct RequestContext {
     /// The activity of the client while it sends the request's body.
     pub(crate) activity: Arc<Activity>,

@@ -4,7 +4,7 @@ use std::net::{IpAddr, SocketAddr};
 
 use http::header::{self, HeaderMap, HeaderName, HeaderValue};
 use http::{Request, Uri, Version};
-use semel_http::headers::{IDEMPOTENCY_FENCE, IDEMPOTENCY_KEY, remove_hop_by_hop};
+use semel_http::headers::remove_hop_by_hop;
 use semel_http::leaves_root;
 
 use crate::forwarded::Forwarded;
@@ -12,24 +12,19 @@ use crate::forwarded::Forwarded;
 const X_FORWARDED_FOR: HeaderName = HeaderName::from_static("x-forwarded-for");
 const X_FORWARDED_PROTO: HeaderName = HeaderName::from_static("x-forwarded-proto");
 const X_FORWARDED_HOST: HeaderName = HeaderName::from_static("x-forwarded-host");
-const X_FORWARDED_PORT: HeaderName = HeaderName::from_static("x-forwarded-port");
-const X_REAL_IP: HeaderName = HeaderName::from_static("x-real-ip");
-/// Some frameworks read these in place of the path, or as a prefix of it, and so would bypass the routes.
-const X_FORWARDED_PREFIX: HeaderName = HeaderName::from_static("x-forwarded-prefix");
-const X_ORIGINAL_URL: HeaderName = HeaderName::from_static("x-original-url");
-const X_REWRITE_URL: HeaderName = HeaderName::from_static("x-rewrite-url");
 
 /// The names of fields that an upstream may trust as the gateway's, besides that of the key.
-static OURS: [HeaderName; 9] = [
-    X_FORWARDED_FOR,
-    X_FORWARDED_PROTO,
-    X_FORWARDED_HOST,
-    X_FORWARDED_PORT,
-    X_REAL_IP,
-    X_FORWARDED_PREFIX,
-    X_ORIGINAL_URL,
-    X_REWRITE_URL,
-    IDEMPOTENCY_FENCE,
+const OURS: [&str; 9] = [
+    "x-forwarded-for",
+    "x-forwarded-proto",
+    "x-forwarded-host",
+    "x-forwarded-port",
+    "x-real-ip",
+    // Some frameworks read these in place of the path, or as a prefix of it, and so would bypass the routes.
+    "x-forwarded-prefix",
+    "x-original-url",
+    "x-rewrite-url",
+    "idempotency-fence",
 ];
 
 /// The client of a connection, in the form in which the upstream receives it.
@@ -96,8 +91,9 @@ pub(crate) fn prepare<B>(request: &mut Request<B>, peer: &Peer, forwarded: Forwa
 /// Removes fields for the gateway alone, once scope and key are known: credentials for proxies, and a misspelled key
 /// that an upstream may read as the key.
 pub(crate) fn end(headers: &mut HeaderMap) {
-    headers.remove(header::PROXY_AUTHORIZATION);
-    remove_where(headers, |name| is_misspelled(name, &[IDEMPOTENCY_KEY]));
+    remove_where(headers, |name| {
+        *name == header::PROXY_AUTHORIZATION || is_misspelled(name, &["idempotency-key"])
+    });
 }
 
 /// Makes a reply's headers fit for the client. The length of a chunked reply is to be ignored (RFC 9112, section 6.3),
@@ -135,11 +131,15 @@ fn remove_where(headers: &mut HeaderMap, is_wrong: impl Fn(&HeaderName) -> bool)
     }
 }
 
-/// Whether it is one of these names, spelled with underscores.
-fn is_misspelled(name: &HeaderName, names: &[HeaderName]) -> bool {
+/// Whether it is one of these names, spelled with underscores. Every request has all its names compared, and lengths
+/// differ most often.
+fn is_misspelled(name: &HeaderName, names: &[&str]) -> bool {
     let name = name.as_str();
-    let spelled_right = || HeaderName::try_from(name.replace('_', "-")).ok();
-    name.contains('_') && spelled_right().is_some_and(|name| names.contains(&name))
+    let is_like = |(byte, known)| byte == known || (byte == b'_' && known == b'-');
+    let is_one = |known: &&str| {
+        known.len() == name.len() && *known != name && name.bytes().zip(known.bytes()).all(is_like)
+    };
+    names.iter().any(is_one)
 }
 
 fn replace_forwarded(headers: &mut HeaderMap, peer: &Peer, host: Option<HeaderValue>) {

@@ -39,9 +39,10 @@ use self::upstream::{Body, Upstream};
 use crate::failure::Failure;
 
 /// The service beneath the layer. It never fails, but may answer in place of the upstream.
-#[derive(Clone)]
 pub(crate) struct Proxy {
     pub(crate) shared: Arc<Shared>,
+    /// The context of the request that it is called with; a clone has none.
+    pub(crate) context: Option<RequestContext>,
 }
 
 pub(crate) struct Shared {
@@ -56,6 +57,18 @@ pub(crate) struct Shared {
 
 // === impl Proxy ===
 
+impl Proxy {
+    pub(crate) const fn new(shared: Arc<Shared>) -> Self {
+        Self { shared, context: None }
+    }
+}
+
+impl Clone for Proxy {
+    fn clone(&self) -> Self {
+        Self::new(self.shared.clone())
+    }
+}
+
 impl Service<Request<Body>> for Proxy {
     type Response = Response<UpstreamBody>;
     type Error = Infallible;
@@ -66,22 +79,26 @@ impl Service<Request<Body>> for Proxy {
     }
 
     fn call(&mut self, request: Request<Body>) -> Self::Future {
-        let shared = self.shared.clone();
-        Box::pin(async move { Ok(shared.pass(request).await) })
+        let (shared, context) = (self.shared.clone(), self.context.take());
+        Box::pin(async move { Ok(shared.pass(request, context).await) })
     }
 }
 
 // === impl Shared ===
 
 impl Shared {
-    async fn pass(&self, mut request: Request<Body>) -> Response<UpstreamBody> {
+    async fn pass(
+        &self,
+        mut request: Request<Body>,
+        context: Option<RequestContext>,
+    ) -> Response<UpstreamBody> {
         let route = request.extensions_mut().remove::<MatchedRoute>().map(|matched| matched.0);
         let class = RequestClass::of(route.as_ref(), request.method().is_safe());
         let limit = route.map_or(self.upstream_timeout, |route| route.policy().upstream_timeout);
         if !self.address(&mut request) {
             return Failure::OutsideBase.response(true);
         }
-        let (client, in_work) = match request.extensions_mut().remove::<RequestContext>() {
+        let (client, in_work) = match context {
             Some(RequestContext { activity, upgrade: Some(upgrade), .. }) => {
                 return upgrade.pass(self, request, limit, activity).await;
             }

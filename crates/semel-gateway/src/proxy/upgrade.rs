@@ -25,7 +25,6 @@ use crate::client::{Activity, ActivityKind, ConnectionPermit, watch};
 use crate::failure::Failure;
 
 /// A client's side of a tunnel, should the upstream agree to WebSocket.
-#[derive(Clone)]
 pub(crate) struct Upgrade {
     pub(crate) client: OnUpgrade,
     /// Ends the tunnel at shutdown.

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use std::task::Context;
 use std::time::Duration;
 
-use http::header::{HeaderMap, HeaderValue};
+use http::header::{HeaderMap, HeaderName, HeaderValue};
 use hyper::body::Incoming;
 use hyper::client::conn::http1;
 use hyper_util::rt::TokioIo;
@@ -23,6 +23,9 @@ use crate::tls::MaybeTls;
 
 /// How many header fields a reply may have. A generous limit: the request of a reply has been executed.
 const HEADERS_MAX: usize = 256;
+
+/// No text, which would be read as a name for every reply.
+const KEEP_ALIVE: HeaderName = HeaderName::from_static("keep-alive");
 
 /// The body of a request to the upstream.
 pub(crate) type Body = RequestBody<ClientBody<Incoming>>;
@@ -119,7 +122,7 @@ impl UpstreamConnection {
     /// Records how long the upstream keeps idle connections (`Keep-Alive: timeout=5`). A request that is sent while the
     /// connection is being closed is lost with an unknown outcome; so a second is subtracted.
     pub(crate) fn note_keep_alive(&mut self, headers: &HeaderMap) {
-        if let Some(value) = headers.get("keep-alive").and_then(|value| value.to_str().ok()) {
+        if let Some(value) = headers.get(KEEP_ALIVE).and_then(|value| value.to_str().ok()) {
             let seconds = value.split(',').find_map(|part| part.trim().strip_prefix("timeout="));
             let seconds = seconds.and_then(|seconds| seconds.parse::<u64>().ok());
             self.kept_for = seconds.map(|s| Duration::from_secs(s.saturating_sub(1)));

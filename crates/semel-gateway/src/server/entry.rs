@@ -152,15 +152,16 @@ impl Entry {
         // A tunnel is no execution that is left behind.
         let in_work = upgrade.is_none().then(|| in_work.clone());
         let context = RequestContext { activity: activity.clone(), in_work, upgrade };
-        request.extensions_mut().insert(context);
         if *needs_client_ip {
             let ip = forward::client_ip(request.headers(), &self.peer, *forwarded);
             request.extensions_mut().insert(ClientIp(ip));
         }
         forward::prepare(&mut request, &self.peer, *forwarded);
         let request = request.map(|body| ClientBody::new(body, activity.clone()));
+        let mut service = service.clone();
+        service.inner_mut().context = Some(context);
         // The service is always ready.
-        service.clone().call(request)
+        service.call(request)
     }
 
     /// The client's side of a tunnel. Only an unprotected request may become one.

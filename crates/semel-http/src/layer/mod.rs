@@ -218,6 +218,14 @@ impl<I> Layer<I> for SemelLayer {
 
 // === impl Semel ===
 
+impl<I> Semel<I> {
+    /// The inner service. The next request is given to it or dropped with it, never to a clone of it: so it may
+    /// hold what belongs to one request, such as its connection.
+    pub const fn inner_mut(&mut self) -> &mut I {
+        &mut self.inner
+    }
+}
+
 impl<I, B, R> Service<Request<B>> for Semel<I>
 where
     I: Service<Request<RequestBody<B>>, Response = Response<R>> + Clone + Send + 'static,

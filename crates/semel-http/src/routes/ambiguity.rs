@@ -52,13 +52,12 @@ pub(crate) enum Ambiguity {
 
 /// True if there could be more than one reading. Hardly ever, so this is one pass without a copy.
 pub(super) fn is_suspicious(path: &str) -> bool {
-    let (mut is_suspicious, mut before) = (false, 0);
-    for &byte in path.as_bytes() {
-        is_suspicious |=
-            matches!(byte, b'%' | b'\\' | b';' | 0x7f) || (before == b'/' && byte == b'.');
+    let mut before = 0;
+    path.bytes().any(|byte| {
+        let is_dot = before == b'/' && byte == b'.';
         before = byte;
-    }
-    is_suspicious
+        is_dot || matches!(byte, b'%' | b'\\' | b';' | 0x7f)
+    })
 }
 
 // === impl Ambiguity ===

@@ -14,6 +14,16 @@ pub(super) const fn may_be_raw(byte: u8) -> bool {
     !matches!(byte, 0..=b' ' | b'"' | b'#' | b'<' | b'>' | b'?' | b'['..=b'^' | b'`' | b'|' | 0x7f..)
 }
 
+/// [`may_be_raw`] of each byte: a look-up is much cheaper, and every byte of every path needs one.
+pub(super) static MAY_BE_RAW: [bool; 256] = {
+    let (mut table, mut byte) = ([false; 256], 0_u8);
+    while byte < u8::MAX {
+        table[byte as usize] = may_be_raw(byte);
+        byte += 1;
+    }
+    table
+};
+
 const fn is_unreserved_or_brace(byte: u8) -> bool {
     byte.is_ascii_alphanumeric() || matches!(byte, b'-' | b'.' | b'_' | b'~' | b'{' | b'}')
 }

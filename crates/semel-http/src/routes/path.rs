@@ -2,7 +2,7 @@
 
 use std::borrow::Cow;
 
-use super::octets::may_be_raw;
+use super::octets::MAY_BE_RAW;
 use super::reading::Reading;
 
 /// The path by RFC 3986, section 6.2.2: escapes of unreserved characters decoded, other escapes in
@@ -29,17 +29,15 @@ pub(crate) fn merged(path: &str) -> Cow<'_, str> {
     }
 }
 
-/// True if there is nothing to do. So it is for nearly every request, hence one pass without a copy, and
-/// without an early end: the compiler then looks at many bytes at once.
+/// True if there is nothing to do. So it is for nearly every request, hence one pass without a copy.
 fn is_plain(path: &[u8], without_empty_segments: bool) -> bool {
-    let (mut is_plain, mut before) = (true, 0);
     let slash = if without_empty_segments { b'/' } else { b'.' };
-    for &byte in path {
+    let mut before = 0;
+    path.iter().all(|&byte| {
         let is_dot_or_empty = before == b'/' && (byte == b'.' || byte == slash);
-        is_plain &= !(is_dot_or_empty || byte == b'%' || !may_be_raw(byte));
         before = byte;
-    }
-    is_plain
+        !is_dot_or_empty && byte != b'%' && MAY_BE_RAW[byte as usize]
+    })
 }
 
 /// What becomes of empty segments.
