@@ -20,7 +20,7 @@ fn inbox(policy: Policy) -> Inbox {
     Inbox::new(Engine::new(MemoryStore::new()), "mailer").rules(rules)
 }
 
-/// Counts how often the work is done, and ends as it is told.
+/// Counts how often the work is done, and ends as the test says.
 #[derive(Clone, Default)]
 struct Effect(Arc<AtomicU64>);
 

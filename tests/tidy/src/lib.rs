@@ -7,3 +7,4 @@ mod docs;
 mod drift;
 mod files;
 mod modules;
+mod words;

@@ -1,11 +1,11 @@
 //! What a reload changes, for the log.
 
+use super::effective::Effective;
 use super::settings::{self, Section};
-use super::sheet::Sheet;
-use super::sheets::Sheets;
+use super::values::Values;
 
 /// A line for each setting whose value differs in `new`.
-pub(super) fn changes(old: &Sheets, new: &Sheets) -> Vec<String> {
+pub(super) fn changes(old: &Effective, new: &Effective) -> Vec<String> {
     let mut lines = Vec::new();
     for section in Section::GENERAL {
         let place = match section {
@@ -15,10 +15,10 @@ pub(super) fn changes(old: &Sheets, new: &Sheets) -> Vec<String> {
         };
         compare(&place, section, &old.general, &new.general, &mut lines);
     }
-    for (name, sheet) in &new.routes {
+    for (name, values) in &new.routes {
         match route(old, name) {
             Some(before) => {
-                compare(&format!("route {name}: "), Section::Policy, before, sheet, &mut lines);
+                compare(&format!("route {name}: "), Section::Policy, before, values, &mut lines);
             }
             None => lines.push(format!("route {name} is new")),
         }
@@ -28,11 +28,11 @@ pub(super) fn changes(old: &Sheets, new: &Sheets) -> Vec<String> {
     lines
 }
 
-fn route<'a>(sheets: &'a Sheets, name: &str) -> Option<&'a Sheet> {
-    sheets.routes.iter().find(|(other, _)| other == name).map(|(_, sheet)| sheet)
+fn route<'a>(effective: &'a Effective, name: &str) -> Option<&'a Values> {
+    effective.routes.iter().find(|(other, _)| other == name).map(|(_, values)| values)
 }
 
-fn compare(place: &str, section: Section, old: &Sheet, new: &Sheet, lines: &mut Vec<String>) {
+fn compare(place: &str, section: Section, old: &Values, new: &Values, lines: &mut Vec<String>) {
     for row in settings::of(section).filter(|row| old.value(row) != new.value(row)) {
         lines.push(format!("{place}{}: {} -> {}", row.name, old.shown(row), new.shown(row)));
     }

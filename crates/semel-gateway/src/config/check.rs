@@ -8,83 +8,83 @@ use std::net::{IpAddr, SocketAddr};
 
 use semel_embedded::Durability;
 
+use super::effective::Effective;
 use super::fault::{Found, Place};
 use super::gather::Gathered;
 use super::settings::{Row, limits, policy, tls, top};
-use super::sheet::Sheet;
-use super::sheets::Sheets;
+use super::values::Values;
 use super::{StoreChoice, Upstream};
 
 /// The gateway listens on two addresses, and does not call itself.
-pub(super) fn addresses(sheets: &Sheets, found: &mut Found) {
-    let sheet = &sheets.general;
-    let (listen, admin) = (sheet.get(&top::LISTEN), sheet.get(&top::ADMIN));
+pub(super) fn addresses(effective: &Effective, found: &mut Found) {
+    let values = &effective.general;
+    let (listen, admin) = (values.get(&top::LISTEN), values.get(&top::ADMIN));
     if admin.is_some_and(|admin| overlap(listen, admin)) {
-        let (admin, listen) = (sheet.shown(&top::ADMIN), sheet.shown(&top::LISTEN));
+        let (admin, listen) = (values.shown(&top::ADMIN), values.shown(&top::LISTEN));
         let what = format!("`admin` is {admin}, which `listen` ({listen}) uses");
         let cure = "give them two ports, or turn the admin address \"off\"";
-        add(sheet, &[&top::ADMIN, &top::LISTEN], what, cure, found);
+        add(values, &[&top::ADMIN, &top::LISTEN], what, cure, found);
     }
-    let called = sheet.get(&top::UPSTREAM).as_ref().and_then(address_of);
+    let called = values.get(&top::UPSTREAM).as_ref().and_then(address_of);
     let own: [(&Row, _); 2] = [(&top::LISTEN, Some(listen)), (&top::ADMIN, admin)];
     for (row, own) in own {
         if let (Some(own), Some(called)) = (own, called)
             && overlap(own, called)
         {
-            let upstream = sheet.shown(&top::UPSTREAM);
+            let upstream = values.shown(&top::UPSTREAM);
             let what = format!("`upstream` is {upstream}, the gateway's own `{}`", row.name);
             let cure = "name the API behind the gateway, or choose another port";
-            add(sheet, &[&top::UPSTREAM, row], what, cure, found);
+            add(values, &[&top::UPSTREAM, row], what, cure, found);
         }
     }
 }
 
 /// Each kind of store has settings of its own.
-pub(super) fn store(sheets: &Sheets, found: &mut Found) {
-    let sheet = &sheets.general;
-    let (choice, store) = (sheet.get(&top::STORE), sheet.shown(&top::STORE));
-    let durability = sheet.shown(&top::DURABILITY);
+pub(super) fn store(effective: &Effective, found: &mut Found) {
+    let values = &effective.general;
+    let (choice, store) = (values.get(&top::STORE), values.shown(&top::STORE));
+    let durability = values.shown(&top::DURABILITY);
     let is_embedded = matches!(choice, StoreChoice::Embedded(_));
-    if !is_embedded && sheet.place(&top::DURABILITY).is_some() {
+    if !is_embedded && values.place(&top::DURABILITY).is_some() {
         let what = format!("`durability` is {durability}, and `store` ({store}) is not embedded");
         let cure = "remove it, or choose an embedded store";
-        add(sheet, &[&top::DURABILITY, &top::STORE], what, cure, found);
+        add(values, &[&top::DURABILITY, &top::STORE], what, cure, found);
     }
     #[cfg(feature = "redis")]
     let is_redis = matches!(choice, StoreChoice::Redis(_));
     #[cfg(not(feature = "redis"))]
     let is_redis = false;
-    let replicas = sheet.place(&top::WAIT_REPLICAS).map(|_| sheet.get(&top::WAIT_REPLICAS));
+    let replicas = values.place(&top::WAIT_REPLICAS).map(|_| values.get(&top::WAIT_REPLICAS));
     if let (false, Some(1..)) = (is_redis, replicas) {
-        let replicas = sheet.shown(&top::WAIT_REPLICAS);
+        let replicas = values.shown(&top::WAIT_REPLICAS);
         let what = format!("`wait_replicas` is {replicas}, and `store` ({store}) is not Redis");
         let cure = "remove it; PostgreSQL has synchronous_standby_names for this";
-        add(sheet, &[&top::WAIT_REPLICAS, &top::STORE], what, cure, found);
+        add(values, &[&top::WAIT_REPLICAS, &top::STORE], what, cure, found);
     }
-    if sheet.get(&top::REQUIRE_DURABLE) != Some(true) {
+    if values.get(&top::REQUIRE_DURABLE) != Some(true) {
         return;
     }
     let forgets = "`require_durable` is true, and";
     if choice == StoreChoice::Memory {
         let what = format!("{forgets} `store` ({store}) forgets everything");
         let cure = "choose another store, or write require_durable = false";
-        add(sheet, &[&top::REQUIRE_DURABLE, &top::STORE], what, cure, found);
-    } else if is_embedded && sheet.get(&top::DURABILITY) == Durability::Process {
+        add(values, &[&top::REQUIRE_DURABLE, &top::STORE], what, cure, found);
+    } else if is_embedded && values.get(&top::DURABILITY) == Durability::Process {
         let what = format!("{forgets} `durability` ({durability}) is lost in a power cut");
         let cure = "remove `durability`, or write require_durable = false";
-        add(sheet, &[&top::REQUIRE_DURABLE, &top::DURABILITY], what, cure, found);
+        add(values, &[&top::REQUIRE_DURABLE, &top::DURABILITY], what, cure, found);
     }
 }
 
 /// One body must fit into the memory for all: a larger one would be refused, or not kept, for ever.
-pub(super) fn memory(sheets: &Sheets, found: &mut Found) {
-    let (limits, all) = (&sheets.general, &limits::MAX_BUFFERED);
-    for sheet in sheets.policies() {
+pub(super) fn memory(effective: &Effective, found: &mut Found) {
+    let (limits, all) = (&effective.general, &limits::MAX_BUFFERED);
+    for values in effective.policies() {
         for one in [&policy::MAX_REQUEST_BODY, &policy::MAX_REPLY_BODY] {
-            let is_sure = sheet.is_sure_of(&[one]) && limits.is_sure_of(&[all]);
-            if is_sure && sheet.get(one) > limits.get(all) {
-                let place = sheet.place(one).or_else(|| limits.place(all)).cloned();
-                let (shown, room) = (sheet.shown(one), limits.shown(all));
+            let is_sure = values.is_sure_of(&[one]) && limits.is_sure_of(&[all]);
+            if is_sure && values.get(one) > limits.get(all) {
+                let place = values.place(one).or_else(|| limits.place(all)).cloned();
+                let (shown, room) = (values.shown(one), limits.shown(all));
                 let what = format!("`{}` is {shown}, more than `max_buffered` ({room})", one.name);
                 found.add(place.unwrap_or(Place::Whole), what, "lower it, or raise `max_buffered`");
             }
@@ -93,12 +93,12 @@ pub(super) fn memory(sheets: &Sheets, found: &mut Found) {
 }
 
 /// Nothing may make a charge depend on this process not ending.
-pub(super) fn payments(sheets: &Sheets, found: &mut Found) {
-    if sheets.general.get(&top::STORE) != StoreChoice::Memory {
+pub(super) fn payments(effective: &Effective, found: &mut Found) {
+    if effective.general.get(&top::STORE) != StoreChoice::Memory {
         return;
     }
-    if let Some(place) = sheets.payments() {
-        let store = sheets.general.shown(&top::STORE);
+    if let Some(place) = effective.payments() {
+        let store = effective.general.shown(&top::STORE);
         let what = format!("`preset` is \"payments\", and `store` ({store}) forgets everything");
         let cure =
             "choose another store, such as store = \"embedded:./semel-data\", or another preset";
@@ -107,21 +107,21 @@ pub(super) fn payments(sheets: &Sheets, found: &mut Found) {
 }
 
 /// TLS needs two files towards clients, and an upstream that speaks it.
-pub(super) fn tls(sheets: &Sheets, gathered: &Gathered, found: &mut Found) {
-    let sheet = &sheets.general;
+pub(super) fn tls(effective: &Effective, gathered: &Gathered, found: &mut Found) {
+    let values = &effective.general;
     for (one, other) in [(&tls::CERTIFICATE, &tls::KEY), (&tls::KEY, &tls::CERTIFICATE)] {
-        if let (Some(place), false) = (sheet.place(one), gathered.has(other)) {
+        if let (Some(place), false) = (values.place(one), gathered.has(other)) {
             let what = format!("`{}` is set without `{}`", one.name, other.name);
             found.add(place.clone(), what, "set both, or neither");
         }
     }
-    if sheet.get(&top::UPSTREAM).is_none_or(|upstream| upstream.is_https()) {
+    if values.get(&top::UPSTREAM).is_none_or(|upstream| upstream.is_https()) {
         return;
     }
-    let upstream = sheet.shown(&top::UPSTREAM);
+    let upstream = values.shown(&top::UPSTREAM);
     let for_tls: [&Row; 2] = [&tls::CA, &tls::SERVER_NAME];
     for row in for_tls {
-        if let Some(place) = sheet.place(row) {
+        if let Some(place) = values.place(row) {
             let name = row.name;
             let what = format!("`{name}` is for TLS, and `upstream` ({upstream}) is plain HTTP");
             found.add(place.clone(), what, "remove it, or write https:// in `upstream`");
@@ -129,9 +129,9 @@ pub(super) fn tls(sheets: &Sheets, gathered: &Gathered, found: &mut Found) {
     }
 }
 
-fn add(sheet: &Sheet, rows: &[&Row], what: String, cure: &str, found: &mut Found) {
-    if sheet.is_sure_of(rows) {
-        found.add(sheet.blame(rows).unwrap_or(Place::Whole), what, cure);
+fn add(values: &Values, rows: &[&Row], what: String, cure: &str, found: &mut Found) {
+    if values.is_sure_of(rows) {
+        found.add(values.blame(rows).unwrap_or(Place::Whole), what, cure);
     }
 }
 

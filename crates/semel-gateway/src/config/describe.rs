@@ -6,29 +6,29 @@ use semel_core::OnUnknown;
 use semel_http::{JwtUnverified, Mode, OnMissingScope, ScopeSource};
 
 use super::check::reads_tokens;
+use super::effective::Effective;
 use super::fault::Place;
 use super::settings::{self, Kind, Row, Section, jwt, policy};
-use super::sheet::{By, Level, Origin, Sheet};
-use super::sheets::Sheets;
 use super::source::Source;
+use super::values::{By, Level, Origin, Values};
 
 /// Longer values push aside where they come from.
 const VALUE_WIDTH: usize = 34;
 
-pub(super) fn describe(sheets: &Sheets, source: Option<&Source<'_>>) -> String {
+pub(super) fn describe(effective: &Effective, source: Option<&Source<'_>>) -> String {
     let mut out = String::new();
-    let is_verified = sheets.general.get(&jwt::KEYS).is_some();
-    let mut add = |heading: &str, section: Section, sheet: &Sheet, is_route: bool| {
+    let is_verified = effective.general.get(&jwt::KEYS).is_some();
+    let mut add = |heading: &str, section: Section, values: &Values, is_route: bool| {
         if !heading.is_empty() {
             out.extend(["\n", heading, "\n"]);
         }
         for setting in settings::of(section) {
-            out.push_str(&row(setting, sheet, is_route, source));
+            out.push_str(&row(setting, values, is_route, source));
         }
         if section == Section::Policy {
-            out.extend(notes(sheet, is_verified));
+            out.extend(notes(values, is_verified));
         }
-        if section == Section::Jwt && is_verified && sheet.get(&jwt::AUDIENCE).is_none() {
+        if section == Section::Jwt && is_verified && values.get(&jwt::AUDIENCE).is_none() {
             out.push_str(ANY_AUDIENCE);
         }
     };
@@ -38,25 +38,25 @@ pub(super) fn describe(sheets: &Sheets, source: Option<&Source<'_>>) -> String {
             Section::Policy => "route * (all that no other route matches)".to_owned(),
             section => section.heading(),
         };
-        add(&heading, section, &sheets.general, false);
+        add(&heading, section, &effective.general, false);
     }
-    for (name, sheet) in &sheets.routes {
-        add(&format!("route {name}"), Section::Policy, sheet, true);
+    for (name, values) in &effective.routes {
+        add(&format!("route {name}"), Section::Policy, values, true);
     }
     out
 }
 
 /// What a reader of the values might not see in them.
-fn notes(sheet: &Sheet, is_verified: bool) -> impl Iterator<Item = &'static str> {
-    let mode = sheet.get(&policy::MODE);
+fn notes(values: &Values, is_verified: bool) -> impl Iterator<Item = &'static str> {
+    let mode = values.get(&policy::MODE);
     let (is_on, protects) = (mode != Mode::Off, mode == Mode::Protect);
-    let scope = sheet.get(&policy::SCOPE);
+    let scope = values.get(&policy::SCOPE);
     let is_global = scope.contains(&ScopeSource::Global);
     let by_address = scope.contains(&ScopeSource::ClientIp);
-    let rejects = sheet.get(&policy::ON_MISSING_SCOPE) == OnMissingScope::Reject;
-    let reads_tokens = reads_tokens(sheet);
-    let is_trusted = sheet.get(&policy::JWT_UNVERIFIED) == JwtUnverified::BehindAVerifier;
-    let releases = sheet.get(&policy::ON_UNKNOWN) == OnUnknown::Release;
+    let rejects = values.get(&policy::ON_MISSING_SCOPE) == OnMissingScope::Reject;
+    let reads_tokens = reads_tokens(values);
+    let is_trusted = values.get(&policy::JWT_UNVERIFIED) == JwtUnverified::BehindAVerifier;
+    let releases = values.get(&policy::ON_UNKNOWN) == OnUnknown::Release;
     let notes = [
         // Client identity counts in shadow mode, too: the log at the start names the same routes.
         (is_on && reads_tokens && is_verified, IS_VERIFIED),
@@ -64,7 +64,7 @@ fn notes(sheet: &Sheet, is_verified: bool) -> impl Iterator<Item = &'static str>
         (is_on && is_global, IS_GLOBAL),
         (is_on && !is_global && !rejects && !by_address, IS_ANONYMOUS),
         (protects && releases, UNKNOWN_IS_RELEASED),
-        (protects && sheet.get(&policy::LEASE) < VERB_MAX, LEASE_IS_SHORT),
+        (protects && values.get(&policy::LEASE) < VERB_MAX, LEASE_IS_SHORT),
     ];
     notes.into_iter().filter(|(applies, _)| *applies).map(|(_, note)| note)
 }
@@ -106,10 +106,10 @@ const UNKNOWN_IS_RELEASED: &str = concat!(
     "        on_unknown = \"hold\" refuses the retry instead.\n",
 );
 
-fn row(setting: &Row, sheet: &Sheet, is_route: bool, source: Option<&Source<'_>>) -> String {
-    let (value, origin) = match sheet.entry(setting) {
+fn row(setting: &Row, values: &Values, is_route: bool, source: Option<&Source<'_>>) -> String {
+    let (value, origin) = match values.entry(setting) {
         Some(entry) => (entry.shown.clone(), origin(&entry.origin, is_route, source)),
-        // What nobody turned on is off.
+        // What is not set is off.
         None if matches!(setting.kind, Kind::Switch) => ("false".to_owned(), "default".to_owned()),
         None => ("-".to_owned(), "default".to_owned()),
     };

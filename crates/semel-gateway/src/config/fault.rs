@@ -23,7 +23,7 @@ pub struct Fault {
     snippet: Option<Snippet>,
 }
 
-/// Where something was written. The order is that in which faults are told.
+/// Where something was written. The order is that in which faults are reported.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) enum Place {
     /// No place of its own: it is missing.
@@ -52,7 +52,7 @@ pub(super) struct Found {
 }
 
 /// A file of faults needs no thousand explanations.
-const TOLD_MAX: usize = 100;
+const REPORTED_MAX: usize = 100;
 
 // === impl Faults ===
 
@@ -118,9 +118,14 @@ impl Fault {
             (Place::Whole, Some(source)) => (source.name.to_owned(), None),
             (Place::Whole | Place::File(..), None) => ("configuration".to_owned(), None),
         };
-        let told = |text: &str| text.chars().map(plain).collect();
+        let plain_text = |text: &str| text.chars().map(plain).collect();
         // A cure has nothing of what was written, but may show how a password is written.
-        Self { at: told(&at), what: told(&masked(&wrong.what)), cure: told(&wrong.cure), snippet }
+        Self {
+            at: plain_text(&at),
+            what: plain_text(&masked(&wrong.what)),
+            cure: plain_text(&wrong.cure),
+            snippet,
+        }
     }
 }
 
@@ -179,9 +184,9 @@ impl Found {
     }
 
     pub(super) fn into_faults(self, source: Option<&Source<'_>>) -> Faults {
-        let left_out = self.faults.len().saturating_sub(TOLD_MAX);
-        let told = self.faults.into_iter().take(TOLD_MAX);
+        let left_out = self.faults.len().saturating_sub(REPORTED_MAX);
+        let reported = self.faults.into_iter().take(REPORTED_MAX);
         let fault = |(place, wrong)| Fault::new(place, &wrong, source, &self.hidden);
-        Faults { faults: told.map(fault).collect(), left_out }
+        Faults { faults: reported.map(fault).collect(), left_out }
     }
 }

@@ -105,9 +105,9 @@ impl Gathered {
                 }
             }
             _ => {
-                let told = Raw::from_toml(value).told();
+                let quoted = Raw::from_toml(value).quoted();
                 let cure = format!("write [{name}] on a line of its own, and its settings below");
-                found.add(place, format!("`{name}` is {told}, which is not a table"), cure);
+                found.add(place, format!("`{name}` is {quoted}, which is not a table"), cure);
             }
         }
     }
@@ -118,10 +118,11 @@ impl Gathered {
         match value.get_ref() {
             DeValue::Array(routes) => {
                 for route in routes {
-                    let (place, told) = (Place::of(&route.span()), Raw::from_toml(route).told());
+                    let (place, quoted) =
+                        (Place::of(&route.span()), Raw::from_toml(route).quoted());
                     match route.get_ref() {
                         DeValue::Table(table) => self.add_route(place, table, found),
-                        _ => found.add(place, format!("{told} is not a route"), cure),
+                        _ => found.add(place, format!("{quoted} is not a route"), cure),
                     }
                 }
             }
@@ -131,8 +132,12 @@ impl Gathered {
                 self.add_route(place, table, found);
             }
             _ => {
-                let told = Raw::from_toml(value).told();
-                found.add(place, format!("`route` is {told}, which is not a list of tables"), cure);
+                let quoted = Raw::from_toml(value).quoted();
+                found.add(
+                    place,
+                    format!("`route` is {quoted}, which is not a list of tables"),
+                    cure,
+                );
             }
         }
     }
@@ -168,7 +173,7 @@ fn add_raw(layer: &mut Layer, row: &Row, raw: Raw, found: &mut Found) {
     let value = value::read(row, &raw, found);
     let shown = match &value {
         Some(Value::Store(store)) => format!("{:?}", store.shown()),
-        _ => raw.hushed(row.kind),
+        _ => raw.redacted(row.kind),
     };
     if row.kind == Kind::Store {
         found.hide(&raw.place);

@@ -9,8 +9,8 @@ use http::Uri;
 use semel_http::jwt::TokenAlgorithm;
 
 use super::settings::jwt as settings;
-use super::sheet::Sheet;
 use super::upstream::Upstream;
+use super::values::Values;
 
 /// How tokens are verified.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -59,16 +59,16 @@ pub(crate) type Refusal = (&'static str, &'static str);
 
 impl Jwt {
     /// What the table says, if it says enough.
-    pub(super) fn of(sheet: &Sheet) -> Option<Self> {
+    pub(super) fn of(values: &Values) -> Option<Self> {
         Some(Self {
-            keys: sheet.get(&settings::KEYS)?,
-            algorithms: sheet.get(&settings::ALGORITHMS).unwrap_or_default(),
-            issuer: sheet.get(&settings::ISSUER)?,
-            audience: sheet.get(&settings::AUDIENCE).unwrap_or_default(),
-            leeway: sheet.get(&settings::LEEWAY),
-            ca: sheet.get(&settings::CA),
-            refresh: sheet.get(&settings::REFRESH),
-            min_refresh: sheet.get(&settings::MIN_REFRESH),
+            keys: values.get(&settings::KEYS)?,
+            algorithms: values.get(&settings::ALGORITHMS).unwrap_or_default(),
+            issuer: values.get(&settings::ISSUER)?,
+            audience: values.get(&settings::AUDIENCE).unwrap_or_default(),
+            leeway: values.get(&settings::LEEWAY),
+            ca: values.get(&settings::CA),
+            refresh: values.get(&settings::REFRESH),
+            min_refresh: values.get(&settings::MIN_REFRESH),
         })
     }
 }
@@ -139,7 +139,7 @@ mod tests {
     }
 
     #[test]
-    fn paths_and_urls_are_told_apart() {
+    fn paths_and_urls_are_distinguished() {
         for path in ["keys.pem", "/etc/semel/keys.json", "file:/etc/semel/keys.json"] {
             assert!(parsed(path).unwrap().starts_with("File("), "{path}");
         }

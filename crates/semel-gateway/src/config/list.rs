@@ -73,7 +73,7 @@ fn each<T>(
         match value {
             Ok(value) => values.push(value),
             Err((what, cure)) => {
-                let what = format!("`{}` has {}, {what}", setting.name, item.told());
+                let what = format!("`{}` has {}, {what}", setting.name, item.quoted());
                 found.add(item.place.clone(), what, with_example(&cure, setting));
             }
         }

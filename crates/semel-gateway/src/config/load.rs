@@ -2,15 +2,15 @@
 
 use semel_http::{RouteError, Routes};
 
+use super::effective::Effective;
 use super::fault::{Faults, Found, Place};
 use super::gather::{Gathered, Given, RouteLayer};
 use super::settings::policy::MATCH;
 use super::settings::top;
-use super::sheet::Level;
-use super::sheets::Sheets;
 use super::source::Source;
 use super::syntax::{self, Broken};
 use super::value::Value;
+use super::values::Level;
 use super::{Config, Flags, StoreChoice, check, policy};
 
 /// A file of routes needs no more.
@@ -34,16 +34,16 @@ pub(super) fn load(
     read.judged(config, source)
 }
 
-/// The store alone. Every value is read all the same, so that what is misspelt is told.
+/// The store alone. Every value is read all the same, so that a misspelt one is reported.
 pub(super) fn store(
     source: Option<&Source<'_>>,
     env: impl IntoIterator<Item = (String, String)>,
     flags: &Flags,
 ) -> Result<StoreChoice, Faults> {
     let mut read = Read::new(source, env, flags);
-    let sheets = Sheets::new(&read.gathered);
-    check::store(&sheets, &mut read.found);
-    read.judged(Some(sheets.general.get(&top::STORE)), source)
+    let effective = Effective::new(&read.gathered);
+    check::store(&effective, &mut read.found);
+    read.judged(Some(effective.general.get(&top::STORE)), source)
 }
 
 // === impl Read ===
@@ -104,22 +104,22 @@ fn checked(
     broken: &Broken,
     found: &mut Found,
 ) -> Option<Config> {
-    let mut sheets = Sheets::new(gathered);
-    check::addresses(&sheets, found);
-    check::store(&sheets, found);
-    check::tls(&sheets, gathered, found);
+    let mut effective = Effective::new(gathered);
+    check::addresses(&effective, found);
+    check::store(&effective, found);
+    check::tls(&effective, gathered, found);
     if !gathered.has(&top::UPSTREAM) {
         let cure = "name the API behind the gateway, such as upstream = \"http://127.0.0.1:3000\" \
                     in the file, or with --upstream or SEMEL_UPSTREAM";
         found.add(Place::Whole, "`upstream` is missing", cure);
     }
-    let fallback = policy::build(&sheets.general, &Place::Whole, found);
+    let fallback = policy::build(&effective.general, &Place::Whole, found);
     let mut routes = Routes::new(fallback.unwrap_or_default());
     for (number, layer) in gathered.routes.iter().enumerate() {
-        let sheet = sheets.general.clone().with(&layer.settings, Level::Route);
+        let values = effective.general.clone().with(&layer.settings, Level::Route);
         let given = layer.settings.get(&MATCH.id());
         let place = given.map_or(&layer.place, |given| &given.place);
-        let policy = policy::build(&sheet, place, found).unwrap_or_default();
+        let policy = policy::build(&values, place, found).unwrap_or_default();
         // If lines could not be read, `match` may be in one of them.
         if given.is_none() && !broken.is_any() {
             let cure = "say which requests it is for, such as match = \"POST /v1/charges\"";
@@ -131,15 +131,15 @@ fn checked(
             found.add(place.clone(), format!("`match` is {shown}, {what}"), cure);
         } else {
             let name = routes.all().last().map_or("", |route| route.name());
-            sheets.routes.push((name.to_owned(), sheet));
+            effective.routes.push((name.to_owned(), values));
         }
     }
-    check::memory(&sheets, found);
-    check::payments(&sheets, found);
-    check::tokens(&sheets, gathered, found);
+    check::memory(&effective, found);
+    check::payments(&effective, found);
+    check::tokens(&effective, gathered, found);
     #[cfg(feature = "redis")]
-    sheets.require_durable_for_payments();
-    sheets.into_config(routes, source)
+    effective.require_durable_for_payments();
+    effective.into_config(routes, source)
 }
 
 /// What a route matches, and how that was written, unless it was refused.

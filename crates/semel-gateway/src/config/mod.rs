@@ -24,13 +24,14 @@
 //!
 //! The way of a value: `settings` has the table of all that can be set; `gather` finds what was
 //! set (`syntax`, `raw`, `unknown`), `value` and `list` read it (`units`, `upstream`, `store`),
-//! `sheet` lays it over what is more general and returns it as its type (`typed`), `policy` and
+//! `values` lays it over what is more general and returns it as its type (`typed`), `policy` and
 //! `check` see whether it goes together.
 //! Whatever is wrong ends up in `fault`. `describe`, `schema` and `reference` tell of the same table.
 
 mod changes;
 mod check;
 mod describe;
+mod effective;
 mod fault;
 mod gather;
 mod jwt;
@@ -42,8 +43,6 @@ mod raw;
 mod reference;
 mod schema;
 mod settings;
-mod sheet;
-mod sheets;
 mod source;
 mod store;
 mod syntax;
@@ -52,6 +51,7 @@ mod units;
 mod unknown;
 mod upstream;
 mod value;
+mod values;
 
 pub use fault::{Fault, Faults};
 pub use jwt::{Jwt, KeysFrom, KeysUrl};
@@ -76,7 +76,7 @@ use semel_embedded::Durability;
 use semel_http::Routes;
 
 use crate::Forwarded;
-use sheets::Sheets;
+use effective::Effective;
 use source::Source;
 
 /// A configuration in which everything goes together.
@@ -121,7 +121,7 @@ pub struct Config {
     pub limits: Limits,
     /// The policy of each route, and of all other requests.
     pub routes: Routes,
-    sheets: Sheets,
+    effective: Effective,
     description: String,
 }
 
@@ -174,7 +174,7 @@ impl fmt::Debug for Flags {
             .field("listen", &self.listen)
             .field("admin", &self.admin)
             .field("upstream", &self.upstream.as_deref().map(source::masked))
-            .field("store", &self.store.as_deref().map(store::told))
+            .field("store", &self.store.as_deref().map(store::redacted))
             .finish()
     }
 }
@@ -222,14 +222,14 @@ impl Config {
 
     /// A line for each setting that differs in `other`, for people.
     pub fn changes(&self, other: &Self) -> Vec<String> {
-        changes::changes(&self.sheets, &other.sheets)
+        changes::changes(&self.effective, &other.effective)
     }
 
     /// The settings that differ in `other` and take effect only at the next start.
     pub fn needs_restart(&self, other: &Self) -> Vec<&'static str> {
         settings::all()
             .filter(|row| row.restart)
-            .filter(|row| self.sheets.general.value(row) != other.sheets.general.value(row))
+            .filter(|row| self.effective.general.value(row) != other.effective.general.value(row))
             .map(|row| row.name)
             .collect()
     }

@@ -27,8 +27,8 @@ pub(super) enum Form {
     Other(String),
 }
 
-/// How much of a value is told in a fault.
-const TOLD_MAX: usize = 60;
+/// How much of a value is quoted in a fault.
+const QUOTED_MAX: usize = 60;
 
 // === impl Raw ===
 
@@ -81,31 +81,31 @@ impl Raw {
     }
 
     /// The same, without what may be a secret in a setting of this kind.
-    pub(super) fn hushed(&self, kind: Kind) -> String {
+    pub(super) fn redacted(&self, kind: Kind) -> String {
         match (kind, &self.form) {
-            (Kind::Store, Form::Text(text)) => format!("{:?}", store::told(text)),
+            (Kind::Store, Form::Text(text)) => format!("{:?}", store::redacted(text)),
             _ => masked(&self.shown()),
         }
     }
 
     /// The same, for a fault.
-    pub(super) fn told_as(&self, kind: Kind) -> String {
-        // Hushed first: of a password that is cut off nobody could say where it ends.
-        self.shortened(self.hushed(kind))
+    pub(super) fn quoted_as(&self, kind: Kind) -> String {
+        // Redacted first: the end of a password that is cut off cannot be found.
+        self.shortened(self.redacted(kind))
     }
 
     /// The same, if no setting is known that it could be for.
-    pub(super) fn told(&self) -> String {
+    pub(super) fn quoted(&self) -> String {
         self.shortened(masked(&self.shown()))
     }
 
     /// Not longer than a line takes.
     fn shortened(&self, text: String) -> String {
         match &self.form {
-            _ if text.chars().count() <= TOLD_MAX => text,
+            _ if text.chars().count() <= QUOTED_MAX => text,
             Form::List(items) => format!("a list of {}", items.len()),
             _ => {
-                let head: String = text.chars().take(TOLD_MAX).collect();
+                let head: String = text.chars().take(QUOTED_MAX).collect();
                 format!("{head}…")
             }
         }

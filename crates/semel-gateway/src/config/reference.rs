@@ -44,7 +44,7 @@ const HEAD: &str = "\
 
 The gateway reads one TOML file ([a sample](../../examples/semel.toml)). Environment variables win over the file,
 the flags `--listen`, `--admin`, `--upstream` and `--store` over both. All of it is checked before anything
-is opened: whatever is wrong is told at once, with its place and a cure, and the process exits with 2.
+is opened: all faults are reported at once, with place and cure, and the process exits with 2.
 `semel check --config FILE` does only that, and prints every value in effect with where it comes from.
 
 - **Durations** are a whole number and `ms`, `s`, `m`, `h` or `d`: `\"30s\"`.

@@ -1,7 +1,7 @@
 //! What can be set: one table, from which files and variables are read, faults explained, the
 //! schema and the reference page written.
 //!
-//! Each setting is a constant, which names the Rust type of its value: `sheet.get(&limits::HEADER_TIMEOUT)` is a
+//! Each setting is a constant, which names the Rust type of its value: `values.get(&limits::HEADER_TIMEOUT)` is a
 //! `Duration`. Whatever treats all of them alike sees their rows.
 
 mod kind;
@@ -34,7 +34,7 @@ use std::ops::Deref;
 
 use semel_http::RoutePolicyBuilder;
 
-use super::sheet::Sheet;
+use super::values::Values;
 use kind::Typed;
 
 /// One thing that can be set, of which a `T` is made.
@@ -60,7 +60,7 @@ pub(super) struct Row {
     pub(super) apply: Option<Apply>,
 }
 
-pub(super) type Apply = fn(RoutePolicyBuilder, &Sheet) -> RoutePolicyBuilder;
+pub(super) type Apply = fn(RoutePolicyBuilder, &Values) -> RoutePolicyBuilder;
 
 /// What no two rows share.
 pub(super) type Id = (Section, &'static str);

@@ -172,13 +172,16 @@ mod tests {
     #[test]
     fn of_a_long_line_only_the_surroundings_are_shown() {
         let text = format!("{}X{}", "a".repeat(500), "b".repeat(500));
-        let told = shown(&text, "X");
-        assert_eq!(told.lines().next().unwrap().len(), "    1 | ".len() + SHOWN_MAX);
-        assert_eq!(told.find('X').unwrap(), told.find('^').unwrap() - told.find('\n').unwrap() - 1);
+        let snippet = shown(&text, "X");
+        assert_eq!(snippet.lines().next().unwrap().len(), "    1 | ".len() + SHOWN_MAX);
+        assert_eq!(
+            snippet.find('X').unwrap(),
+            snippet.find('^').unwrap() - snippet.find('\n').unwrap() - 1
+        );
     }
 
     #[test]
-    fn passwords_are_not_told() {
+    fn passwords_are_not_shown() {
         for (text, expected) in [
             (r#"a = "redis://u:p@h/0" # x"#, r#"a = "redis://***@h/0" # x"#),
             (r#"a = "x://u:p"' :@h" # x"#, r#"a = "x://*******@h" # x"#),

@@ -1,4 +1,4 @@
-//! Where records are kept: what can be written for `store`, and how it is told without secrets.
+//! Where records are kept: what can be written for `store`, and how it is shown without secrets.
 
 #[cfg(feature = "postgres")]
 mod postgres;
@@ -119,11 +119,12 @@ impl fmt::Display for StoreChoice {
     }
 }
 
-/// An address that is shown without secrets, and those of its parameters that may be told.
+/// An address that is shown without secrets, and those of its parameters that may be shown.
 #[cfg(any(feature = "postgres", feature = "redis"))]
-fn with_parameters(mut shown: String, url: &str, told: &[&str]) -> String {
+fn with_parameters(mut shown: String, url: &str, plain: &[&str]) -> String {
     let query = url.split_once('?').map_or("", |(_, query)| query);
-    for pair in query.split('&').filter(|pair| told.contains(&pair.split('=').next().unwrap_or("")))
+    for pair in
+        query.split('&').filter(|pair| plain.contains(&pair.split('=').next().unwrap_or("")))
     {
         let sign = if shown.contains('?') { "&" } else { "?" };
         shown.extend([sign, pair]);
@@ -131,9 +132,9 @@ fn with_parameters(mut shown: String, url: &str, told: &[&str]) -> String {
     shown
 }
 
-/// A store that was refused, for a fault. Whoever knows where its password ends would not have been
-/// refused, so of what may have one only the beginning is told.
-pub(super) fn told(text: &str) -> String {
+/// A store that was refused, for a fault. Where its password ends is not known,
+/// so of what may have one only the beginning is shown.
+pub(super) fn redacted(text: &str) -> String {
     let Some((scheme, rest)) = text.split_once("://") else {
         let may_have_one = text.contains('@') || text.contains('=');
         return if may_have_one { "***".to_owned() } else { text.to_owned() };
@@ -150,12 +151,12 @@ pub(super) fn told(text: &str) -> String {
 pub(super) fn secret_in(written: &str) -> Range<usize> {
     let end = written.len().saturating_sub(1);
     let inner = written.get(1..end).unwrap_or_default();
-    let is_plain = !inner.contains(['\\', '\n']) && told(inner) == inner;
+    let is_plain = !inner.contains(['\\', '\n']) && redacted(inner) == inner;
     if is_plain || inner.starts_with("embedded:") {
         return end..end;
     }
     // With escapes it is not yet what it says.
-    let scheme = told(inner).find("***").filter(|at| *at > 0).unwrap_or_default();
+    let scheme = redacted(inner).find("***").filter(|at| *at > 0).unwrap_or_default();
     1 + scheme..end
 }
 
@@ -199,7 +200,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_refused_store_is_told_without_what_may_be_a_password() {
+    fn a_refused_store_is_shown_without_what_may_be_a_password() {
         for (text, expected) in [
             ("sqlite:a", "sqlite:a"),
             ("mysql://h/d", "mysql://h/d"),
@@ -210,7 +211,7 @@ mod tests {
             ("host=h password=hunter2", "***"),
             ("password=hunter2 x://h", "***"),
         ] {
-            assert_eq!(told(text), expected);
+            assert_eq!(redacted(text), expected);
         }
     }
 

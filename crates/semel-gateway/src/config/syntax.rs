@@ -46,24 +46,24 @@ fn place(error: &Error, source: &Source<'_>) -> (usize, usize) {
 fn explained(message: &str, is_nothing: bool) -> (String, &'static str) {
     let (what, expected) = message.split_once(", expected ").unwrap_or((message, ""));
     let is = |part: &str| what.contains(part);
-    let told = |what: &str, cure| (what.to_owned(), cure);
+    let fault = |what: &str, cure| (what.to_owned(), cure);
     let as_toml = "write it as TOML: NAME = VALUE, texts in quotes, [table] on a line of its own";
     match () {
-        () if is("must be quoted") && is_nothing => told("a value is missing", "write one here"),
-        () if is("must be quoted") => told("this is not a value", "put a text in quotes"),
-        () if is("duplicate key") => told("it is set twice", "keep one of them"),
-        () if is("escape") => told(
+        () if is("must be quoted") && is_nothing => fault("a value is missing", "write one here"),
+        () if is("must be quoted") => fault("this is not a value", "put a text in quotes"),
+        () if is("duplicate key") => fault("it is set twice", "keep one of them"),
+        () if is("escape") => fault(
             "this is no escape",
             "write \\\\ for a backslash, or put the text in single quotes",
         ),
-        () if is("key with no value") => told(what, "write NAME = VALUE"),
-        () if is("missing comma") => told(what, "put a comma between the items"),
-        () if is("basic string") || is("literal string") => told(
+        () if is("key with no value") => fault(what, "write NAME = VALUE"),
+        () if is("missing comma") => fault(what, "put a comma between the items"),
+        () if is("basic string") || is("literal string") => fault(
             "this text has no end, or characters it cannot have",
             "write it on one line, in quotes",
         ),
         () if is("unclosed") => (format!("{what}: expected {expected}"), "close it"),
-        () if expected.is_empty() => told(what, as_toml),
+        () if expected.is_empty() => fault(what, as_toml),
         () => (format!("{what}: expected {expected}"), as_toml),
     }
 }

@@ -151,8 +151,8 @@ mod tests {
             "//h:1",
         ];
         for text in texts {
-            let told = Upstream::parse(text).map_err(|(what, _)| what);
-            assert_eq!(told, Err("which is not the URL of a server"), "{text}");
+            let what = Upstream::parse(text).map_err(|(what, _)| what);
+            assert_eq!(what, Err("which is not the URL of a server"), "{text}");
         }
         assert_eq!(
             Upstream::parse("http://u:p@h").unwrap_err().0,

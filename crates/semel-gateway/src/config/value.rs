@@ -67,7 +67,7 @@ pub(super) fn read(setting: &Row, raw: &Raw, found: &mut Found) -> Option<Value>
     match refused {
         Ok(value) => Some(value),
         Err((what, cure)) => {
-            let what = format!("`{}` is {}, {what}", setting.name, raw.told_as(setting.kind));
+            let what = format!("`{}` is {}, {what}", setting.name, raw.quoted_as(setting.kind));
             let cure = with_example(&cure, setting);
             found.add(raw.place.clone(), what, cure);
             None

@@ -4,6 +4,7 @@ use semel_http::jwt::{TokenRules, TokenRulesError};
 use semel_http::{JwtUnverified, Mode, ScopeSource};
 
 use super::add;
+use crate::config::effective::Effective;
 use crate::config::fault::{Found, Place};
 use crate::config::gather::Gathered;
 use crate::config::jwt::KeysFrom;
@@ -11,8 +12,7 @@ use crate::config::settings::jwt::{
     ALGORITHMS, AUDIENCE, CA, ISSUER, KEYS, LEEWAY, MIN_REFRESH, REFRESH,
 };
 use crate::config::settings::{Row, policy};
-use crate::config::sheet::Sheet;
-use crate::config::sheets::Sheets;
+use crate::config::values::Values;
 
 /// What cannot be without `keys`.
 const RULES: [&Row; 7] = [
@@ -26,28 +26,28 @@ const RULES: [&Row; 7] = [
 ];
 
 /// Tokens are verified by all that is needed, or not at all.
-pub(in crate::config) fn tokens(sheets: &Sheets, gathered: &Gathered, found: &mut Found) {
+pub(in crate::config) fn tokens(effective: &Effective, gathered: &Gathered, found: &mut Found) {
     if gathered.has(&KEYS) {
         // Of a place that was refused nothing can be said.
-        if sheets.general.get(&KEYS).is_some() {
-            verified(sheets, gathered, found);
+        if effective.general.get(&KEYS).is_some() {
+            verified(effective, gathered, found);
         }
         return;
     }
     for row in RULES {
-        if let Some(place) = sheets.general.place(row) {
+        if let Some(place) = effective.general.place(row) {
             let cure = "name the keys of the issuer: a file, or the URL of a JSON Web Key Set";
             found.add(place.clone(), format!("`{}` is set without `keys`", row.name), cure);
         }
     }
-    for sheet in sheets.policies() {
-        unverified(sheet, found);
+    for values in effective.policies() {
+        unverified(values, found);
     }
 }
 
-fn verified(sheets: &Sheets, gathered: &Gathered, found: &mut Found) {
-    let sheet = &sheets.general;
-    let place = sheet.place(&KEYS).cloned().unwrap_or(Place::Whole);
+fn verified(effective: &Effective, gathered: &Gathered, found: &mut Found) {
+    let values = &effective.general;
+    let place = values.place(&KEYS).cloned().unwrap_or(Place::Whole);
     let needed: [(&Row, _); 2] = [
         (&ALGORITHMS, "name what the issuer signs with, such as algorithms = [\"RS256\"]"),
         (&ISSUER, "write what its tokens have in the claim iss"),
@@ -57,16 +57,16 @@ fn verified(sheets: &Sheets, gathered: &Gathered, found: &mut Found) {
             found.add(place.clone(), format!("`keys` is set without `{}`", row.name), cure);
         }
     }
-    kinds(sheet, found);
-    transport(sheet, found);
-    if sheet.get(&MIN_REFRESH) > sheet.get(&REFRESH) {
-        let (pause, refresh) = (sheet.shown(&MIN_REFRESH), sheet.shown(&REFRESH));
+    kinds(values, found);
+    transport(values, found);
+    if values.get(&MIN_REFRESH) > values.get(&REFRESH) {
+        let (pause, refresh) = (values.shown(&MIN_REFRESH), values.shown(&REFRESH));
         let what = format!("`min_refresh` is {pause}, longer than `refresh` ({refresh})");
         let cure = "shorten it, or read the keys less often";
-        add(sheet, &[&REFRESH, &MIN_REFRESH], what, cure, found);
+        add(values, &[&REFRESH, &MIN_REFRESH], what, cure, found);
     }
-    let is_sure = sheets.policies().all(|sheet| sheet.is_sure_of(&[&policy::SCOPE]));
-    if is_sure && !sheets.policies().any(reads_tokens) {
+    let is_sure = effective.policies().all(|values| values.is_sure_of(&[&policy::SCOPE]));
+    if is_sure && !effective.policies().any(reads_tokens) {
         let cure =
             "write scope = [\"jwt:sub\"] where tokens say who the client is, or remove [jwt]";
         found.add(place, "`keys` is set, and no `scope` has a jwt:CLAIM", cure);
@@ -74,55 +74,55 @@ fn verified(sheets: &Sheets, gathered: &Gathered, found: &mut Found) {
 }
 
 /// A secret and a public key are not to be confused.
-fn kinds(sheet: &Sheet, found: &mut Found) {
-    let names = sheet.get(&ALGORITHMS).unwrap_or_default();
+fn kinds(values: &Values, found: &mut Found) {
+    let names = values.get(&ALGORITHMS).unwrap_or_default();
     if let Err(TokenRulesError::Mixed { secret, public }) = TokenRules::new("-", names) {
         let what = format!(
             "`algorithms` has {secret}, which goes with a secret, and {public}, which goes with a \
              public key"
         );
         let cure = "name algorithms of one kind: a public key is known to all";
-        add(sheet, &[&ALGORITHMS], what, cure, found);
+        add(values, &[&ALGORITHMS], what, cure, found);
     }
 }
 
 /// What is at a URL is public, and what is trusted there is for TLS.
-fn transport(sheet: &Sheet, found: &mut Found) {
-    let Some(keys) = sheet.get(&KEYS) else { return };
-    let shown = sheet.shown(&KEYS);
+fn transport(values: &Values, found: &mut Found) {
+    let Some(keys) = values.get(&KEYS) else { return };
+    let shown = values.shown(&KEYS);
     let is_https = matches!(&keys, KeysFrom::Url(url) if url.server.is_https());
-    if let (false, Some(place)) = (is_https, sheet.place(&CA)) {
+    if let (false, Some(place)) = (is_https, values.place(&CA)) {
         let what = format!("`ca` is for TLS, and `keys` ({shown}) has none");
         found.add(place.clone(), what, "remove it");
     }
-    let algorithms = sheet.get(&ALGORITHMS).unwrap_or_default();
+    let algorithms = values.get(&ALGORITHMS).unwrap_or_default();
     let secret = algorithms.iter().find(|algorithm| algorithm.is_secret());
     if let (KeysFrom::Url(_), Some(algorithm)) = (keys, secret) {
         let what =
             format!("`algorithms` has {algorithm}, whose key is a secret, and `keys` is a URL");
         let cure = "keep the secret in a file that only this user may read";
-        add(sheet, &[&KEYS, &ALGORITHMS], what, cure, found);
+        add(values, &[&KEYS, &ALGORITHMS], what, cure, found);
     }
 }
 
 /// Claims that a client can make up are not taken for money, unless something in front verifies them.
-fn unverified(sheet: &Sheet, found: &mut Found) {
-    let refuses = sheet.get(&policy::JWT_UNVERIFIED) == JwtUnverified::Refuse
-        && sheet.get(&policy::MODE) != Mode::Off;
-    if refuses && reads_tokens(sheet) {
-        let preset = sheet.preset_of(&policy::JWT_UNVERIFIED);
+fn unverified(values: &Values, found: &mut Found) {
+    let refuses = values.get(&policy::JWT_UNVERIFIED) == JwtUnverified::Refuse
+        && values.get(&policy::MODE) != Mode::Off;
+    if refuses && reads_tokens(values) {
+        let preset = values.preset_of(&policy::JWT_UNVERIFIED);
         let preset = preset.map(|word| format!(" (preset {word})")).unwrap_or_default();
         let what = format!(
             "`scope` is {}, and tokens are not verified, which `jwt_unverified` refuses{preset}",
-            sheet.shown(&policy::SCOPE)
+            values.shown(&policy::SCOPE)
         );
         let cure = "add [jwt] with the keys of the issuer, or write \
                     jwt_unverified = \"behind-a-verifier\" if something in front verifies tokens";
-        add(sheet, &[&policy::JWT_UNVERIFIED, &policy::SCOPE], what, cure, found);
+        add(values, &[&policy::JWT_UNVERIFIED, &policy::SCOPE], what, cure, found);
     }
 }
 
 /// Does the scope have a claim?
-pub(in crate::config) fn reads_tokens(sheet: &Sheet) -> bool {
-    sheet.get(&policy::SCOPE).iter().any(|source| matches!(source, ScopeSource::Jwt(_)))
+pub(in crate::config) fn reads_tokens(values: &Values) -> bool {
+    values.get(&policy::SCOPE).iter().any(|source| matches!(source, ScopeSource::Jwt(_)))
 }

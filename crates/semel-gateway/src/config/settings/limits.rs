@@ -2,11 +2,11 @@ use std::time::Duration;
 
 use super::kind::{Typed, integer, size, time};
 use super::{Row, Section, Setting};
-use crate::config::sheet::Sheet;
+use crate::config::values::Values;
 
 /// Waiting for the other side.
-const PATIENCE: Typed<Duration> = time("10ms", "1h");
-/// Keeping a connection that nobody uses.
+const TIMEOUT: Typed<Duration> = time("10ms", "1h");
+/// Keeping an unused connection.
 const IDLE: Typed<Duration> = time("10ms", "24h");
 
 /// The settings, and a field for each.
@@ -28,8 +28,8 @@ macro_rules! limits {
         }
 
         impl Limits {
-            pub(in crate::config) fn of(sheet: &Sheet) -> Self {
-                Self { $($name: sheet.get(&$setting)),+ }
+            pub(in crate::config) fn of(values: &Values) -> Self {
+                Self { $($name: values.get(&$setting)),+ }
             }
         }
     };
@@ -43,11 +43,11 @@ limits! {
     /// Headers of a request.
     MAX_HEADERS: usize = max_headers(integer(10, 10_000)).or("100");
     /// Time for a request's head to arrive.
-    HEADER_TIMEOUT: Duration = header_timeout(PATIENCE).or(r#""10s""#);
+    HEADER_TIMEOUT: Duration = header_timeout(TIMEOUT).or(r#""10s""#);
     /// How long a client connection is kept without a request, or a tunnel without a byte.
     IDLE_TIMEOUT: Duration = idle_timeout(IDLE).or(r#""75s""#);
     /// Longest pause between two pieces of a body, in either direction.
-    BODY_IDLE_TIMEOUT: Duration = body_idle_timeout(PATIENCE).or(r#""15s""#);
+    BODY_IDLE_TIMEOUT: Duration = body_idle_timeout(TIMEOUT).or(r#""15s""#);
     // As many as may be streams at once: a client that resets none is never refused.
     /// Requests of one HTTP/2 connection in work at once, those whose stream was reset included; one more is refused
     /// with 503.
@@ -59,14 +59,14 @@ limits! {
     /// connect_timeout says, and is then refused with 503.
     MAX_UPSTREAM_CONNECTIONS: usize = max_upstream_connections(integer(1, 1_000_000)).or("8000").at_start();
     /// Time for a connection to the upstream, and for a place for it.
-    CONNECT_TIMEOUT: Duration = connect_timeout(PATIENCE).or(r#""5s""#);
+    CONNECT_TIMEOUT: Duration = connect_timeout(TIMEOUT).or(r#""5s""#);
     // Shorter than most servers keep theirs: a request that meets a connection while the upstream
     // closes it is lost, and its outcome unknown.
     /// How long an upstream connection is kept without a request.
     POOL_IDLE_TIMEOUT: Duration = pool_idle_timeout(IDLE).or(r#""4s""#);
     /// Upstream connections kept without a request.
     POOL_MAX_IDLE: usize = pool_max_idle(integer(0, 100_000)).or("512");
-    /// Time for requests that run when the gateway is told to stop.
+    /// Time for requests that run when the gateway stops.
     SHUTDOWN_TIMEOUT: Duration = shutdown_timeout(time("0s", "24h")).or(r#""30s""#);
     /// Protected requests at once; one more is refused with 503.
     MAX_EXECUTIONS: usize = max_executions(integer(1, 10_000_000)).or("100000").at_start();

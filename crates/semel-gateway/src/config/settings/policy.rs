@@ -16,7 +16,7 @@ use super::kind::{
     STATUSES, SWITCH, Typed, integer, size, time, word,
 };
 use super::{Row, Section, Setting};
-use crate::config::sheet::Sheet;
+use crate::config::values::Values;
 
 const BODY: Typed<u64> = size("0B", "1GiB");
 
@@ -44,7 +44,7 @@ macro_rules! policy {
 
 macro_rules! applied {
     ($setting:ident, $name:ident) => {
-        |builder, sheet| builder.$name(sheet.get(&$setting))
+        |builder, values| builder.$name(values.get(&$setting))
     };
     ($setting:ident, $name:ident, $apply:ident) => {
         $apply
@@ -142,13 +142,13 @@ policy! {
 }
 
 /// Profile and preset come before all others, and `wait_timeout` is a part of `in_flight`.
-fn elsewhere(builder: RoutePolicyBuilder, _: &Sheet) -> RoutePolicyBuilder {
+fn elsewhere(builder: RoutePolicyBuilder, _: &Values) -> RoutePolicyBuilder {
     builder
 }
 
-fn in_flight(builder: RoutePolicyBuilder, sheet: &Sheet) -> RoutePolicyBuilder {
-    builder.in_flight(match sheet.get(&IN_FLIGHT) {
-        InFlight::Wait(_) => InFlight::Wait(sheet.get(&WAIT_TIMEOUT)),
+fn in_flight(builder: RoutePolicyBuilder, values: &Values) -> RoutePolicyBuilder {
+    builder.in_flight(match values.get(&IN_FLIGHT) {
+        InFlight::Wait(_) => InFlight::Wait(values.get(&WAIT_TIMEOUT)),
         other => other,
     })
 }

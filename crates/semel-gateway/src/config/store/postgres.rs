@@ -17,8 +17,8 @@ pub struct PostgresAddress {
     options: Box<Options>,
 }
 
-/// The parameters that may be told; others may be secrets, or are not known to be none.
-const TOLD: [&str; 9] = [
+/// The parameters that may be shown; others may be secrets, or are not known to be none.
+const SHOWN: [&str; 9] = [
     "sslmode",
     "sslrootcert",
     "sslcert",
@@ -38,14 +38,14 @@ const ENCODED: &str = "write what is special in a URL percent-encoded: @ is %40,
 impl PostgresAddress {
     pub(super) fn parse(url: &str) -> Result<Self, Refusal> {
         // The driver cuts at the first @, wherever that is. Were it a part of the password, what
-        // follows would be taken for the host, and hosts are told.
+        // follows would be taken for the host, and hosts are shown.
         let authority = url.split(['/', '?', '#']).nth(2).unwrap_or_default();
         let ends = authority.matches('@').count();
         if ends > 1 || url.matches('@').count() > ends {
             let what = "whose password has no clear end";
             return Err((what.to_owned(), ENCODED.to_owned()));
         }
-        // Without a user, a password is where nobody would look for it: no part of it is told.
+        // Without a user, a password is where none is expected: no part of it is shown.
         if !url.contains('@') && !url.contains("user=") {
             return Err(("and it names no user".to_owned(), FORM.to_owned()));
         }
@@ -62,7 +62,7 @@ impl PostgresAddress {
 
     /// As one would write it, without secrets.
     pub(super) fn shown(&self) -> String {
-        with_parameters(self.options.to_string(), &self.url, &TOLD)
+        with_parameters(self.options.to_string(), &self.url, &SHOWN)
     }
 }
 
@@ -118,8 +118,8 @@ mod tests {
             let address =
                 PostgresAddress::parse(url).unwrap_or_else(|why| panic!("{url}: {why:?}"));
             assert_eq!(address.shown(), expected);
-            for told in [format!("{address:?}"), address.to_string()] {
-                assert!(!told.contains("hun"), "{told}");
+            for shown in [format!("{address:?}"), address.to_string()] {
+                assert!(!shown.contains("hun"), "{shown}");
             }
         }
     }

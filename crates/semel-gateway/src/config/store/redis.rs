@@ -17,8 +17,9 @@ pub struct RedisAddress {
     options: Box<Options>,
 }
 
-/// The parameters that may be told.
-const TOLD: [&str; 6] = ["prefix", "pool_max", "wait_replicas", "sslrootcert", "sslcert", "sslkey"];
+/// The parameters that may be shown.
+const SHOWN: [&str; 6] =
+    ["prefix", "pool_max", "wait_replicas", "sslrootcert", "sslcert", "sslkey"];
 
 // === impl RedisAddress ===
 
@@ -49,7 +50,7 @@ impl RedisAddress {
 
     /// As one would write it, without secrets.
     pub(super) fn shown(&self) -> String {
-        with_parameters(self.options.to_string(), &self.url, &TOLD)
+        with_parameters(self.options.to_string(), &self.url, &SHOWN)
     }
 }
 
@@ -107,8 +108,8 @@ mod tests {
         ] {
             let address = RedisAddress::parse(url).unwrap_or_else(|why| panic!("{url}: {why:?}"));
             assert_eq!(address.shown(), expected);
-            for told in [format!("{address:?}"), address.to_string()] {
-                assert!(!told.contains("hun"), "{told}");
+            for shown in [format!("{address:?}"), address.to_string()] {
+                assert!(!shown.contains("hun"), "{shown}");
             }
         }
     }

@@ -25,7 +25,7 @@ fn a_password_is_not_told_with_a_fault() {
     }
 }
 
-/// Money is not put on a server that forgets, unless somebody says so.
+/// Money is not put on a server that forgets, unless the configuration says so.
 #[test]
 fn payments_need_a_durable_store() {
     let with = |lines: &str| good(&format!("store = \"redis://h\"\n{lines}")).require_durable;

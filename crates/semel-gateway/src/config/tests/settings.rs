@@ -14,7 +14,7 @@ use semel_http::{JwtUnverified, KeyRule, Mode, OnMissingScope, Preset, Profile, 
 use super::{complete, good, load};
 use crate::Forwarded;
 use crate::config::settings::{self, Kind, Section};
-use crate::config::{LogFormat, StoreChoice, sheet::Sheet};
+use crate::config::{LogFormat, StoreChoice, values::Values};
 
 fn policy_of(text: &str) -> RoutePolicy {
     good(&format!("[policy]\n{text}")).routes.all()[0].policy().clone()
@@ -223,9 +223,9 @@ fn every_word_is_understood() {
 
 #[test]
 fn every_default_of_the_table_can_be_read_and_is_used() {
-    let sheet = Sheet::defaults();
+    let values = Values::defaults();
     for row in settings::all().filter(|row| row.default.is_some()) {
-        let entry = sheet.entry(row).unwrap_or_else(|| panic!("{}", row.name));
+        let entry = values.entry(row).unwrap_or_else(|| panic!("{}", row.name));
         assert_eq!(Some(entry.shown.as_str()), row.default, "{}", row.name);
     }
     for row in settings::of(Section::Policy) {

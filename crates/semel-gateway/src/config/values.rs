@@ -15,7 +15,7 @@ use super::value::{self, Value};
 
 /// The values in effect, for all requests or for those of a route. Routes share what they inherit.
 #[derive(Clone, Debug)]
-pub(super) struct Sheet(BTreeMap<Id, Arc<Entry>>);
+pub(super) struct Values(BTreeMap<Id, Arc<Entry>>);
 
 /// A value in effect.
 #[derive(Clone, Debug)]
@@ -51,9 +51,9 @@ pub(super) enum By {
     Itself(Place),
 }
 
-// === impl Sheet ===
+// === impl Values ===
 
-impl Sheet {
+impl Values {
     /// All defaults.
     pub(super) fn defaults() -> Self {
         let entry = |row: &'static Row| {
@@ -63,7 +63,7 @@ impl Sheet {
         Self(settings::all().filter_map(entry).collect())
     }
 
-    /// The sheet with a layer over it: first its profile, then its preset, then its settings.
+    /// The values with a layer over it: first its profile, then its preset, then its settings.
     pub(super) fn with(mut self, layer: &Layer, level: Level) -> Self {
         self.lay_bundle(layer.get(&policy::PROFILE.id()), Profile::bundles, level, By::Profile);
         self.lay_bundle(layer.get(&policy::PRESET.id()), Preset::bundles, level, By::Preset);
@@ -125,7 +125,7 @@ impl Sheet {
         self.0.insert(id, Arc::new(Entry::new(value, shown, Origin::At(level, by))));
     }
 
-    /// Turns on what nobody set, because of something else.
+    /// Turns on an unset switch, because of another setting.
     #[cfg(feature = "redis")]
     pub(super) fn turn_on(&mut self, row: &Row, by: By) {
         self.set(row.id(), Value::Switch(true), "true".to_owned(), Level::General, by);
