@@ -1,6 +1,6 @@
 """A payments API with nothing but Python's standard library.
 
-It knows nothing of retries: whoever posts twice pays twice. The gateway in front sees to that.
+It knows nothing of retries: a client that posts twice pays twice. The gateway in front prevents that.
 Usage: python3 server.py [PORT]
 """
 

@@ -71,7 +71,7 @@ async def headers(request: Request) -> Response:
 
 
 def end_with_standard_input() -> None:
-    """Whoever started it holds the other end."""
+    """The process that started this one holds the other end."""
     sys.stdin.buffer.read()
     os._exit(0)
 
