@@ -15,7 +15,7 @@ const { nodeIdempotency } = require('./node-idempotency');
 const { routes } = require('./routes');
 
 async function main() {
-  // Whoever started it holds the other end.
+  // The process that started this one holds the other end.
   process.stdin.on('end', () => process.exit(0)).resume();
   const [layer, redis] = process.argv.slice(2);
   const app = express();

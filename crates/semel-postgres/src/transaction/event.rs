@@ -18,7 +18,7 @@ use sha2::{Digest as _, Sha256};
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Event {
     topic: String,
-    event_type: Option<String>,
+    kind: Option<String>,
     key: Option<String>,
     headers: Vec<(String, String)>,
     payload: Bytes,
@@ -44,13 +44,13 @@ impl Event {
     /// An event for a topic, queue or subject.
     pub fn new(topic: impl Into<String>, payload: impl Into<Bytes>) -> Self {
         let (topic, payload) = (topic.into(), payload.into());
-        Self { topic, event_type: None, key: None, headers: Vec::new(), payload, not_before: None }
+        Self { topic, kind: None, key: None, headers: Vec::new(), payload, not_before: None }
     }
 
     /// The kind of event, for its consumers; the topic by default. It is published as `ce-type`.
     #[must_use]
     pub fn event_type(mut self, event_type: impl Into<String>) -> Self {
-        self.event_type = Some(event_type.into());
+        self.kind = Some(event_type.into());
         self
     }
 
@@ -91,9 +91,9 @@ impl EventColumns {
     pub(crate) fn new(record: RecordId, owner: Owner, events: Vec<Event>) -> Self {
         let mut columns = Self::default();
         for (place, event) in events.into_iter().enumerate() {
-            let Event { topic, event_type, key, headers, payload, not_before } = event;
+            let Event { topic, kind, key, headers, payload, not_before } = event;
             columns.ids.push(event_id(record, owner, place as u64));
-            columns.types.push(event_type.unwrap_or_else(|| topic.clone()));
+            columns.types.push(kind.unwrap_or_else(|| topic.clone()));
             columns.not_befores.push(not_before.map(millis));
             columns.topics.push(topic);
             columns.keys.push(key);
