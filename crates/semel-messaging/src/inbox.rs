@@ -1,6 +1,6 @@
 use std::sync::Arc;
 
-use semel_core::{Outcome, Reply};
+use semel_core::{Fence, Outcome, Reply};
 use semel_engine::{Engine, Execution};
 
 use crate::{Failure, Handled, InboxRules, Message};
@@ -51,7 +51,7 @@ impl Inbox {
         let (delivered, attempts_max) = (message.delivered(), self.rules.attempts_max);
         let work = move |execution: Execution| {
             // The fence rises with every lease, so it counts attempts, those that crashed included.
-            let fence = execution.fence().map_or(1, |fence| fence.get());
+            let fence = execution.fence().map_or(1, Fence::get);
             let attempts = fence.max(delivered);
             let result = work(execution);
             async move {

@@ -129,8 +129,8 @@ async fn a_handler_can_give_up_at_once() {
 #[tokio::test]
 async fn an_unknown_outcome_is_held_or_comes_again_by_the_policy() {
     let unknown = || Err(Failure::Unknown("no answer to the last dot".to_owned()));
-    let hold = Policy::builder().on_unknown(OnUnknown::Hold).build().unwrap();
-    let (held, effect) = (inbox(hold), Effect::default());
+    let policy = Policy::builder().on_unknown(OnUnknown::Hold).build().unwrap();
+    let (held, effect) = (inbox(policy), Effect::default());
     for _ in 0..3 {
         assert_eq!(effect.deliver(&held, &message("e"), unknown).await, Handled::Unknown);
     }

@@ -52,10 +52,8 @@ fn prose<'a>(path: &Path, text: &'a str) -> impl Iterator<Item = (usize, &'a str
         if line.trim_start().starts_with("```") {
             is_code = !is_code;
         }
-        let is_prose = match is_page {
-            true => !is_code,
-            false => marks.iter().any(|mark| line.trim_start().starts_with(mark)),
-        };
+        let is_comment = || marks.iter().any(|mark| line.trim_start().starts_with(mark));
+        let is_prose = if is_page { !is_code } else { is_comment() };
         is_prose.then_some((number + 1, line))
     })
 }
