@@ -40,7 +40,7 @@ pub(super) fn build(values: &Values, place: &Place, found: &mut Found) -> Option
     }
 }
 
-/// Profile and preset are known to the policy; each of their choices is a value of the values.
+/// Profile and preset are known to the policy; each of their choices is among the values in effect.
 fn start(values: &Values) -> RoutePolicyBuilder {
     let builder = RoutePolicy::builder().profile(values.get(&PROFILE));
     match values.get(&PRESET) {

@@ -6,7 +6,8 @@
 //!
 //! If the server is slow to answer, no connection becomes idle soon: then the window doubles repeatedly while requests
 //! wait. The two cases differ in the latency of the first reply on a new connection, compared with replies on accepted
-//! ones.
+//! ones: where first replies take longer, the window shrinks again, for what is opened meanwhile only lengthens the
+//! backlog.
 
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
@@ -15,12 +16,15 @@ use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 use tokio::time::{Instant, sleep, timeout_at};
 
 /// The size of the window at first, and while few connections are on probation.
-const SIZE_MIN: usize = 4;
+const SIZE_MIN: usize = 2;
 /// How long a request waits before the window grows.
 const GROWTH_INTERVAL: Duration = Duration::from_millis(10);
 /// The same for a server that is slow to accept. It still grows: the requests on new connections may be of another,
 /// slower kind.
-const SLOW_GROWTH_INTERVAL: Duration = Duration::from_millis(250);
+const SLOW_GROWTH_INTERVAL: Duration = Duration::from_millis(100);
+/// How long a server counts as slow to accept after it was found to be. The window that results is small, and hides what
+/// it results from.
+const SLOW_FOR: Duration = Duration::from_mins(10);
 /// A server is slow to accept if first replies take longer than others by this ratio.
 const SLOW_RATIO: f64 = 1.5;
 /// The weight of the latest first reply in the moving average.
@@ -48,13 +52,15 @@ struct State {
     grown: Option<Instant>,
     /// The latency of first replies as a multiple of that of others, as a moving average.
     ratio: f64,
+    /// When that was last too much.
+    slow: Option<Instant>,
 }
 
 // === impl ConnectWindow ===
 
 impl ConnectWindow {
     pub(super) fn new() -> Arc<Self> {
-        let state = State { size: SIZE_MIN, inside: 0, grown: None, ratio: 1.0 };
+        let state = State { size: SIZE_MIN, inside: 0, grown: None, ratio: 1.0, slow: None };
         Arc::new(Self { permits: Arc::new(Semaphore::new(SIZE_MIN)), state: Mutex::new(state) })
     }
 
@@ -95,7 +101,8 @@ impl ConnectWindow {
 impl State {
     /// Doubles for a request that has waited since `began`, unless it has just grown. Returns by how much.
     fn grow(&mut self, now: Instant, began: Instant) -> usize {
-        let min_wait = if self.ratio > SLOW_RATIO { SLOW_GROWTH_INTERVAL } else { GROWTH_INTERVAL };
+        let is_slow = self.slow.is_some_and(|slow| now.duration_since(slow) < SLOW_FOR);
+        let min_wait = if is_slow { SLOW_GROWTH_INTERVAL } else { GROWTH_INTERVAL };
         let is_due = |since: Instant| now.duration_since(since) >= min_wait;
         if !is_due(began) || !self.grown.is_none_or(is_due) {
             return 0;
@@ -106,13 +113,15 @@ impl State {
         more
     }
 
-    /// By how much it shrinks if little of it is used.
-    const fn surplus(&self) -> usize {
-        if self.inside >= self.size / 4 {
-            return 0;
-        }
-        let (half, least) = (self.size / 2, self.size - SIZE_MIN);
-        if half < least { half } else { least }
+    /// By how much it shrinks when a connection leaves it: by half if little of it is used, and by that connection if
+    /// the server is slow to accept.
+    fn surplus(&self) -> usize {
+        let surplus = match () {
+            () if self.inside < self.size / 4 => self.size / 2,
+            () if self.ratio > SLOW_RATIO => 1,
+            () => 0,
+        };
+        surplus.min(self.size - SIZE_MIN)
     }
 }
 
@@ -126,6 +135,9 @@ impl ProbationPermit {
             let mut state = self.window.lock();
             // Capped, so that a single very late reply has no lasting effect.
             state.ratio += (ratio.min(4.0 * SLOW_RATIO) - state.ratio) * WEIGHT;
+            if state.ratio > SLOW_RATIO {
+                state.slow = Some(Instant::now());
+            }
         }
     }
 }
@@ -134,8 +146,17 @@ impl Drop for ProbationPermit {
     fn drop(&mut self) {
         let mut state = self.window.lock();
         state.inside -= 1;
+        let mut surplus = state.surplus();
+        // Its own permit first: a permit that is returned goes to the first waiting request at once.
+        if surplus > 0
+            && let Some(permit) = self.permit.take()
+        {
+            permit.forget();
+            state.size -= 1;
+            surplus -= 1;
+        }
         drop(self.permit.take());
-        state.size -= self.window.permits.forget_permits(state.surplus());
+        state.size -= self.window.permits.forget_permits(surplus);
     }
 }
 
@@ -190,8 +211,8 @@ mod tests {
     async fn the_window_doubles_while_no_reply_arrives() {
         let window = ConnectWindow::new();
         let (inside, took) = enter(&window, 256).await;
-        // 4, 8, 16, 32, 64, 128, 256.
-        assert!(took < GROWTH_INTERVAL * 7, "{took:?}");
+        // 2, 4, 8, 16, 32, 64, 128, 256.
+        assert!(took < GROWTH_INTERVAL * 8, "{took:?}");
         drop(inside);
         assert_eq!((size(&window), window.permits.available_permits()), (SIZE_MIN, SIZE_MIN));
     }
@@ -208,11 +229,30 @@ mod tests {
         // It grows in the end: the requests on new connections may be of a slower kind.
         advance(SLOW_GROWTH_INTERVAL).await;
         assert_eq!((grow(), grow()), (SIZE_MIN, 0));
-        // From now on it accepts without delay.
+        // It accepts without delay again: a small window may be the cause, so that counts after a while.
         drop(inside);
         answer(&window, 20, 1).await;
         advance(GROWTH_INTERVAL).await;
+        assert_eq!(grow(), 0);
+        advance(SLOW_FOR).await;
         assert_eq!((grow(), grow()), (size(&window) / 2, 0));
+    }
+
+    /// A regression: the window had grown before the first replies came, and stayed as large as the requests that waited
+    /// kept it, so that a server that accepts one connection at a time always had a long backlog.
+    #[tokio::test(start_paused = true)]
+    async fn the_window_shrinks_while_the_server_is_slow_to_accept() {
+        let window = ConnectWindow::new();
+        let (inside, _) = enter(&window, 32).await;
+        assert_eq!(size(&window), 32);
+        let mut waiting: Vec<_> = (0..64).map(|_| Box::pin(window.enter(far()))).collect();
+        for request in &mut waiting {
+            assert!(timeout(Duration::ZERO, request).await.is_err());
+        }
+        for permit in inside {
+            permit.answered(TYPICAL.unwrap() * 3, TYPICAL);
+        }
+        assert_eq!(size(&window), SIZE_MIN);
     }
 
     /// A request must not be refused because of connections on probation.

@@ -77,16 +77,18 @@ impl UpstreamPermits {
 
     /// Waits until another connection may be opened, first come, first served. Cancel-safe.
     ///
-    /// Only the wait for a permit can time out. The wait for the window ends at half of the time: a server that is slow
-    /// to accept is no reason to refuse a request.
+    /// The permit is first: its queue is fair to all threads, and the window knows none. Only the wait for a permit can
+    /// time out. The wait for the window ends at half of the time: a server that is slow to accept is no reason to
+    /// refuse a request.
     pub(crate) async fn opening(
         self: &Arc<Self>,
         local: Local,
         until: Instant,
     ) -> Result<Opening, NoPermit> {
         let half = until.saturating_duration_since(local.since) / 2;
+        let permit = self.acquire(Some(local), until).await?;
         let probation = self.window.enter(local.since + half).await;
-        Ok(Opening { permit: self.acquire(Some(local), until).await?, probation })
+        Ok(Opening { permit, probation })
     }
 
     /// Waits for a permit, first come, first served. Cancel-safe. `local` is given by a request that can also use a
