@@ -5,6 +5,7 @@ mod queue;
 pub(crate) use queue::Local;
 
 use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
 
 use tokio::sync::{OwnedSemaphorePermit, Semaphore, watch};
 use tokio::time::{Instant, timeout_at};
@@ -18,6 +19,8 @@ pub(crate) struct UpstreamPermits {
     max: usize,
     all: Arc<Semaphore>,
     window: Arc<ConnectWindow>,
+    /// Permits whose requests wait for the window.
+    unopened: AtomicUsize,
     /// The requests that wait for a permit.
     queue: Queue,
     /// Notified when the first of them begins to wait.
@@ -38,6 +41,9 @@ pub(crate) struct Opening {
     pub(crate) probation: ProbationPermit,
 }
 
+/// A permit whose request waits for the window, also if that request is cancelled.
+struct Unopened<'a>(&'a AtomicUsize);
+
 /// No permit was available until the time limit.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct NoPermit;
@@ -51,6 +57,7 @@ impl UpstreamPermits {
             max,
             all: Arc::new(Semaphore::new(max)),
             window: ConnectWindow::new(),
+            unopened: AtomicUsize::new(0),
             queue: Queue::default(),
             wanted: watch::Sender::new(()),
         }
@@ -62,7 +69,8 @@ impl UpstreamPermits {
 
     /// How many connections there are.
     pub(crate) fn taken(&self) -> usize {
-        self.max - self.all.available_permits()
+        let given = self.max - self.all.available_permits();
+        given.saturating_sub(self.unopened.load(Ordering::Relaxed))
     }
 
     /// How many requests wait for a permit.
@@ -87,7 +95,9 @@ impl UpstreamPermits {
     ) -> Result<Opening, NoPermit> {
         let half = until.saturating_duration_since(local.since) / 2;
         let permit = self.acquire(Some(local), until).await?;
+        let unopened = Unopened::count(&self.unopened);
         let probation = self.window.enter(local.since + half).await;
+        drop(unopened);
         Ok(Opening { permit, probation })
     }
 
@@ -109,6 +119,21 @@ impl UpstreamPermits {
             timeout_at(until, self.all.clone().acquire_owned()).await.map_err(|_| NoPermit)?.ok()
         };
         Ok(UpstreamPermit { permits: self.clone(), _permit: permit })
+    }
+}
+
+// === impl Unopened ===
+
+impl<'a> Unopened<'a> {
+    fn count(count: &'a AtomicUsize) -> Self {
+        count.fetch_add(1, Ordering::Relaxed);
+        Self(count)
+    }
+}
+
+impl Drop for Unopened<'_> {
+    fn drop(&mut self) {
+        self.0.fetch_sub(1, Ordering::Relaxed);
     }
 }
 

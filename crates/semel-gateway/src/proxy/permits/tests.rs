@@ -76,3 +76,20 @@ async fn a_permit_is_due_to_the_request_that_has_waited_longest() {
         assert!(!permit.promise_elsewhere(Local::begin(7)), "it has gone");
     }
 }
+
+/// A request that waits for the window has a permit, and no connection yet.
+#[tokio::test(start_paused = true)]
+async fn a_request_that_waits_for_the_window_is_no_connection() {
+    let permits = Arc::new(UpstreamPermits::new(100));
+    be_slow(&permits).await;
+    let mut open = Vec::new();
+    for connections in 1..=2 {
+        open.push(opening(&permits).await.unwrap());
+        assert_eq!(permits.taken(), connections);
+    }
+    let mut waiting = Box::pin(opening(&permits));
+    assert!(timeout_at(Instant::now(), &mut waiting).await.is_err());
+    assert_eq!(permits.taken(), 2);
+    drop(waiting);
+    assert_eq!((permits.taken(), permits.all.available_permits()), (2, 98));
+}
