@@ -80,7 +80,9 @@ impl<D: Database> TransactionalInbox<D> {
     /// Does the work of a message on a channel in a transaction, unless an earlier delivery has done it.
     ///
     /// The handler may be called again after a conflict; its rows are rolled back before. A failed attempt leaves
-    /// nothing behind, so attempts are counted by [`Message::deliveries`] alone.
+    /// nothing behind, so attempts are counted by [`Message::deliveries`] alone, and nothing is held:
+    /// [`Failure::Unknown`] lets the message come again. Work with effects elsewhere belongs into an
+    /// [`Inbox`](crate::Inbox), or behind a staged event.
     pub async fn once<W>(&self, message: &Message, channel: &str, mut work: W) -> Handled
     where
         W: for<'w> FnMut(&'w mut Work<'_, D::Tx>) -> HandlerFuture<'w> + Send,

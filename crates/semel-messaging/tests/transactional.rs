@@ -78,6 +78,17 @@ async fn a_failed_attempt_leaves_nothing_and_the_last_one_its_reason() {
     assert_eq!(counts(&session).await, [0, 0, 1], "only the reason is kept");
 }
 
+/// In a transaction nothing is unknown: it was rolled back.
+#[tokio::test]
+async fn an_unknown_outcome_is_rolled_back_and_comes_again() {
+    let (inbox, session) = bank("inbox_unknown").await;
+    let unknown = || Err(Failure::Unknown("no answer".to_owned()));
+    let handled = deliver(&inbox, &message("e"), unknown).await;
+    assert!(matches!(handled, Handled::Later(_)), "{handled:?}");
+    assert_eq!(counts(&session).await, [0, 0, 0]);
+    assert_eq!(deliver(&inbox, &message("e"), || Ok(())).await, Handled::Done);
+}
+
 #[tokio::test]
 async fn another_payload_under_a_used_id_is_dead() {
     let (inbox, session) = bank("inbox_payload").await;
